@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, Output, complete_kyma
+from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, Output, complete_kyma, run
 
 
 def check(
@@ -29,13 +29,12 @@ def check(
     klm check --pre    a cluster before the installation
     """
     from kyma_fleet.checking import command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
     run(
-        Target(kubeconfig, context),
-        lambda kcp: command.check(kcp, screen, lease_namespace, before_installation=before_installation),
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: command.check(kcp, screen, lease_namespace, before_installation=before_installation),
     )
 
 
@@ -49,15 +48,8 @@ def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Co
     klm --version    without asking the control plane
     """
     from kyma_fleet.checking import command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(
-        Target(kubeconfig, context),
-        lambda kcp: command.print_version(kcp, screen),
-        otherwise=lambda: command.print_own_version(screen),
-    )
+    run(kubeconfig, context, output, command.print_version, otherwise=command.print_own_version)
 
 
 def bundle(
@@ -86,14 +78,16 @@ def bundle(
     klm bundle demo --file demo.tar.gz
     """
     from kyma_fleet.bundle import command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
     to = file or Path(f"klm-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
-    screen, limit = Screen.of_process(output), max_size * 1024 * 1024
+    limit = max_size * 1024 * 1024
     run(
-        Target(kubeconfig, context),
-        lambda kcp: command.bundle(kcp, screen, to, kyma=kyma, max_bytes=limit, lease_namespace=lease_namespace),
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: command.bundle(
+            kcp, screen, to, kyma=kyma, max_bytes=limit, lease_namespace=lease_namespace
+        ),
     )
 
 

@@ -1,12 +1,18 @@
 """The options that several commands have, and the completion of names from the control plane."""
 
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from kyma_fleet.listing.names import PATHS, full_name
+
+if TYPE_CHECKING:
+    from kube_runtime import Client
+    from kyma_fleet.screen import Screen
 
 
 def complete_kyma(context: typer.Context, incomplete: str) -> list[str]:
@@ -41,6 +47,34 @@ LeaseNamespace = Annotated[
     str, typer.Option(help="namespace of the replicas' Leases (--leader-election-namespace of klm run)")
 ]
 KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma, show_default=False)]
+
+
+def run(
+    kubeconfig: Path | None,
+    context: str | None,
+    output: str,
+    command: "Callable[[Client, Screen], Awaitable[int]]",
+    *,
+    otherwise: "Callable[[Screen], None]" = lambda _: None,
+) -> None:
+    """Run a command, which prints in a format, with a client of the control plane; leave with its exit code."""
+    from kyma_fleet.running import Target
+    from kyma_fleet.running import run as run_with
+    from kyma_fleet.screen import Screen
+
+    screen = Screen.of_process(output)
+    run_with(Target(kubeconfig, context), lambda kcp: command(kcp, screen), otherwise=lambda: otherwise(screen))
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Have a problem with what was given be one of the command line."""
+    from kyma_fleet.problems import Problem
+
+    try:
+        yield
+    except (Problem, ValueError) as problem:
+        raise typer.BadParameter(str(problem)) from None
 
 
 def one_of(values: tuple[str, ...], what: str, given: str) -> str:

@@ -15,7 +15,9 @@ from kyma_fleet.cli.options import (
     complete_module,
     complete_name,
     one_of,
+    run,
     unknown,
+    usage_errors,
 )
 from kyma_fleet.listing.names import SHORT_NAMES
 
@@ -73,9 +75,6 @@ def get(
     from kyma_fleet.listing.formats import output_for
     from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named
     from kyma_fleet.listing.selection import Selection
-    from kyma_fleet.problems import Problem
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
     found = kind_named(kind)
     if found is None:
@@ -92,17 +91,17 @@ def get(
         paused=paused,
         labels=labels,
     )
-    try:
+    with usage_errors():
         check_filters(found, selection)
-    except Problem as problem:
-        raise typer.BadParameter(str(problem)) from None
     listed = PAUSED_KYMAS if paused and found.name == "kymas" and output == "table" else found
-    screen = Screen.of_process(output)
-    written = output_for(listed, selection, screen, watch=watch)
     where = namespace or listed.namespace
     run(
-        Target(kubeconfig, context),
-        lambda kcp: Listing(kcp, listed, selection, where, written, screen).run(watch=watch),
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: Listing(
+            kcp, listed, selection, where, output_for(listed, selection, screen, watch=watch), screen
+        ).run(watch=watch),
     )
 
 
@@ -125,11 +124,8 @@ def status(
     klm status || alert-somebody   in a script
     """
     from kyma_fleet.overview import command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.status(kcp, screen, lease_namespace, watch=watch))
+    run(kubeconfig, context, output, lambda kcp, screen: command.status(kcp, screen, lease_namespace, watch=watch))
 
 
 def explain(
@@ -167,16 +163,10 @@ def explain(
     klm explain demo configmap/kyma-system/limits  the same, with its namespace
     """
     from kyma_fleet.explanation import command
-    from kyma_fleet.problems import Problem
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    try:
+    with usage_errors():
         rules = command.rules_of(rollout_max_delay, maintenance_policy)
-    except Problem as problem:
-        raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.explain(kcp, screen, kyma, subject, rules))
+    run(kubeconfig, context, output, lambda kcp, screen: command.explain(kcp, screen, kyma, subject, rules))
 
 
 def events(kyma: KymaName, output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
@@ -189,11 +179,8 @@ def events(kyma: KymaName, output: Output = "table", kubeconfig: Kubeconfig = No
     klm events demo | grep Warning
     """
     from kyma_fleet.explanation import command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: command.events(kcp, screen, kyma))
+    run(kubeconfig, context, output, lambda kcp, screen: command.events(kcp, screen, kyma))
 
 
 def trace(
@@ -217,8 +204,10 @@ def trace(
     klm trace demo --all   everything that is recorded
     """
     from kyma_fleet import timeline
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: timeline.trace(kcp, screen, kyma, module, everything=everything))
+    run(
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: timeline.trace(kcp, screen, kyma, module, everything=everything),
+    )

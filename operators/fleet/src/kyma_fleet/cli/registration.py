@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import complete_kyma
+from kyma_fleet.cli.options import complete_kyma, run, usage_errors
 
 KcpKubeconfig = Annotated[
     Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
@@ -58,14 +58,11 @@ def join(
     klm join demo --kubeconfig skr.yaml --label kyma-project.io/region=eu
     klm join demo --kubeconfig skr.yaml          again: with new credentials
     """
-    from kyma_fleet.problems import Problem
     from kyma_fleet.registration import join as command
     from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
     from lifecycle_manager.contract.options import parse_duration
 
-    try:
+    with usage_errors():
         joining = Joining(
             name=checked_name(name),
             kubeconfig=kubeconfig,
@@ -79,10 +76,7 @@ def join(
             lifetime=checked_lifetime(parse_duration(lifetime)),
             timeout=parse_duration(timeout),
         )
-    except (Problem, ValueError) as problem:
-        raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process()
-    run(Target(kcp_kubeconfig, kcp_context), lambda kcp: command.join(kcp, screen, joining))
+    run(kcp_kubeconfig, kcp_context, "table", lambda kcp, screen: command.join(kcp, screen, joining))
 
 
 def leave(
@@ -121,17 +115,9 @@ def leave(
     """
     from kyma_fleet.asking import confirmed
     from kyma_fleet.registration import leave as command
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
     from lifecycle_manager.contract.options import parse_duration
 
-    try:
+    with usage_errors():
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process()
-
-    run(
-        Target(kcp_kubeconfig, kcp_context),
-        lambda kcp: command.leave(kcp, screen, leaving, partial(confirmed, yes=yes)),
-    )
+    confirm = partial(confirmed, yes=yes)
+    run(kcp_kubeconfig, kcp_context, "table", lambda kcp, screen: command.leave(kcp, screen, leaving, confirm))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import OUTPUT, Context, Kubeconfig, KymaName, Output, complete_module
+from kyma_fleet.cli.options import OUTPUT, Context, Kubeconfig, KymaName, Output, complete_module, run, usage_errors
 
 
 def preview(
@@ -41,19 +41,15 @@ def preview(
     from kyma_fleet.explanation.command import rules_of
     from kyma_fleet.preview import command
     from kyma_fleet.preview.plan import Release
-    from kyma_fleet.problems import Problem
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    try:
+    with usage_errors():
         rules = rules_of(rollout_max_delay, maintenance_policy)
-    except Problem as problem:
-        raise typer.BadParameter(str(problem)) from None
-    screen = Screen.of_process(output)
     release = Release(module, version, channel)
     run(
-        Target(kubeconfig, context),
-        lambda kcp: command.preview(
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: command.preview(
             kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
         ),
     )
@@ -83,8 +79,5 @@ def diff(
     klm diff demo keda || klm reconcile demo keda
     """
     from kyma_fleet import comparison
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: comparison.diff(kcp, screen, kyma, module, namespace))
+    run(kubeconfig, context, output, lambda kcp, screen: comparison.diff(kcp, screen, kyma, module, namespace))

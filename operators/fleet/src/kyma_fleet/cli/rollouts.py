@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, Output
+from kyma_fleet.cli.options import Context, Kubeconfig, Output, run
 
 app = typer.Typer(
     name="rollout",
@@ -31,11 +31,8 @@ def list_rollouts(
 ) -> None:
     """List the latest rollout of each channel."""
     from kyma_fleet import rollouts
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: rollouts.list_rollouts(kcp, screen, everything=everything))
+    run(kubeconfig, context, output, lambda kcp, screen: rollouts.list_rollouts(kcp, screen, everything=everything))
 
 
 @app.command()
@@ -53,11 +50,8 @@ def status(
     The exit code is 1 where it is halted.
     """
     from kyma_fleet import rollouts
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(kubeconfig, context), lambda kcp: rollouts.status(kcp, screen, name, channel, watch=watch))
+    run(kubeconfig, context, output, lambda kcp, screen: rollouts.status(kcp, screen, name, channel, watch=watch))
 
 
 @app.command()
@@ -141,14 +135,12 @@ def undo(
     """
     from kyma_fleet import rollouts
     from kyma_fleet.asking import confirmed
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
-
-    screen = Screen.of_process(output)
 
     run(
-        Target(kubeconfig, context),
-        lambda kcp: rollouts.undo(
+        kubeconfig,
+        context,
+        output,
+        lambda kcp, screen: rollouts.undo(
             kcp, screen, name, channel, at_once=now, confirm=partial(confirmed, yes=yes), reason=reason
         ),
     )
@@ -165,8 +157,9 @@ def _steer(
     wave: str = "",
 ) -> None:
     from kyma_fleet import rollouts
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
-    screen = Screen.of_process(output)
-    run(Target(*target), lambda kcp: rollouts.steer(kcp, screen, verb, name, channel, wave=wave, reason=reason))
+    run(
+        *target,
+        output,
+        lambda kcp, screen: rollouts.steer(kcp, screen, verb, name, channel, wave=wave, reason=reason),
+    )

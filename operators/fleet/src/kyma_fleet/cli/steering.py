@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, Output, complete_kyma, complete_module
+from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, Output, complete_kyma, complete_module, run
 
 Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
@@ -23,20 +23,17 @@ def _steer(
 ) -> None:
     from kyma_fleet import steering
     from kyma_fleet.asking import confirmed
-    from kyma_fleet.running import Target, run
-    from kyma_fleet.screen import Screen
 
     kyma, module, everything = subjects
     if not (kyma or module or everything):
         raise typer.BadParameter("name a Kyma, or --module, or --all")
     if everything and (kyma or module):
         raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
-    screen = Screen.of_process(output)
-    meant = steering.Subjects(kyma, module, everything)
-
+    meant, confirm = steering.Subjects(kyma, module, everything), partial(confirmed, yes=yes)
     run(
-        Target(*target),
-        lambda kcp: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=partial(confirmed, yes=yes)),
+        *target,
+        output,
+        lambda kcp, screen: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
     )
 
 
