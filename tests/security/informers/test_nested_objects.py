@@ -21,7 +21,7 @@ from kube_runtime import (
     ResponseInvalid,
     ResponseTooLarge,
 )
-from kube_runtime.client import client as client_module
+from kube_runtime.client import reading
 from kube_runtime.leases.lease import LEASES
 from lifecycle_manager.contract import resources
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, MODULE_TEMPLATES, SYNC_RESOURCES
@@ -167,7 +167,7 @@ def _version(informer: Informer[Any], key: ObjectKey) -> str:
 
 
 async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MAX_PAGE_BYTES", 3_000)
+    monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 3_000)
     server = Server()
     server.texts = {f"{number:03}": text(SYNC_RESOURCES, f"{number:03}", 1) for number in range(40)}
     async with serving(server) as client, following(client, SYNC_RESOURCES) as informer:
