@@ -40,7 +40,15 @@ PLAIN = {
 }
 """Controllers below the domains that reconcile by one function, and why steps would add nothing."""
 
-LINEAR = ("catalog_sync", "kyma", "module_config", "module_installation", "skr_webhook", "sync_resource")
+LINEAR = (
+    "catalog_sync",
+    "kyma",
+    "module_config",
+    "module_installation",
+    "skr_webhook",
+    "sync_resource",
+    "watcher_crs",
+)
 """The domains whose reconcile is one function, from the top to the bottom, between pure decisions."""
 FILES = ("controller", "snapshot", "plan", "apply", "status")
 LINEAR_FILES = ("controller", "rules", "status")
