@@ -16,14 +16,11 @@ import gc
 import itertools
 import json
 import os
-import ssl
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -52,6 +49,7 @@ from benchmarks.processes.fleet_rules import (
     ThingOperator,
 )
 from benchmarks.processes.output import write_line
+from benchmarks.processes.server_tls import server_tls
 from benchmarks.processes.simulated_watchers import SimulatedWatcher
 from kube_simulation import (
     Delay,
@@ -62,7 +60,6 @@ from kube_simulation import (
     Simulation,
     serve_simulation,
 )
-from kyma_certs import LeafRequest, create_ca, issue
 from lifecycle_manager_api import Kyma, ModuleRollout, ResourceList, crds, names
 
 
@@ -327,50 +324,30 @@ class Fleet:
 
     def _alias(self, kyma: int, text: str) -> Document:
         """Write a SyncResource for a cluster, as a module team does."""
-        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/syncresources"
         name = f"{kyma_name(kyma)}-aliases"
         spec = {"kyma": kyma_name(kyma), "module": CONFIGURED, "resource": text}
         labels = {names.KYMA_NAME: kyma_name(kyma), names.MODULE_NAME: CONFIGURED}
-        document = {
-            "apiVersion": f"{names.GROUP}/v1alpha1",
-            "kind": "SyncResource",
-            "metadata": {"name": name, "labels": labels},
-            "spec": spec,
-        }
-        answer = self.kcp.answer_to("PATCH", f"{path}/{name}?fieldManager=team&force=true", document, APPLY)
-        assert answer.code < 300, answer.body
+        self._apply("SyncResource", {"metadata": {"name": name, "labels": labels}, "spec": spec}, "team")
         return {"aliases": kyma}
 
     def _allow_config_maps(self) -> Document:
         """Let the configured module have ConfigMaps in kyma-system, so that its texts are not refused by policy."""
-        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/modulepolicies/{CONFIGURED}"
-        document = {
-            "apiVersion": f"{names.GROUP}/v1alpha1",
-            "kind": "ModulePolicy",
-            "metadata": {"name": CONFIGURED},
-            "spec": {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap", "names": ["*"]}]}},
-        }
-        answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager=operators&force=true", document, APPLY)
-        assert answer.code < 300, answer.body
+        spec = {"namespacedResources": {"allow": [{"group": "", "kind": "ConfigMap", "names": ["*"]}]}}
+        self._apply("ModulePolicy", {"metadata": {"name": CONFIGURED}, "spec": spec}, "operators")
         return {"allowed": CONFIGURED}
 
-
-def _server_tls() -> tuple[ssl.SSLContext, bytes]:
-    """Return the context of a server on this machine, and the CA of its certificate."""
-    now = datetime.now(UTC)
-    ca = create_ca("api-servers", lifetime=timedelta(days=2), now=now)
-    leaf = issue(ca, LeafRequest(common_name="api-server", ip_addresses=("127.0.0.1",)), now=now)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    with TemporaryDirectory() as folder:
-        pair = Path(folder) / "pair.pem"
-        pair.write_bytes(leaf.certificate_pem + leaf.key_pem)
-        context.load_cert_chain(pair)
-    return context, ca.certificate_pem
+    def _apply(self, kind: str, content: Document, manager: str) -> None:
+        """Apply an object in KCP."""
+        plural = {"ModulePolicy": "modulepolicies", "SyncResource": "syncresources"}[kind]
+        path = f"/apis/{names.GROUP}/v1alpha1/namespaces/{names.KCP_NAMESPACE}/{plural}/{content['metadata']['name']}"
+        document = {"apiVersion": f"{names.GROUP}/v1alpha1", "kind": kind, **content}
+        answer = self.kcp.answer_to("PATCH", f"{path}?fieldManager={manager}&force=true", document, APPLY)
+        assert answer.code < 300, answer.body
 
 
 async def serve(arguments: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
-    tls, ca = _server_tls() if arguments.tls else (None, b"")
+    tls, ca = server_tls() if arguments.tls else (None, b"")
     async with serve_simulation(history=200_000, records=0, tls=tls) as simulation:
         layers = msgspec.json.decode(arguments.layers.read_bytes(), type=Layers)
         elsewhere = msgspec.json.decode(arguments.elsewhere.read_bytes()) if arguments.elsewhere is not None else []
