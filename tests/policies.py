@@ -1,10 +1,10 @@
 """Policies of modules for tests."""
 
 from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
-from lifecycle_manager_api.policy_checks import ModuleRules
+from lifecycle_manager_api.policy_checks import SYSTEM_NAMESPACES, ModuleRules
 
 ANYTHING = ModulePolicySpec(
-    namespaces=("*", "kyma-system"),
+    namespaces=("*", *sorted(SYSTEM_NAMESPACES)),
     cluster_resources=(ClusterResource(group="*", kind="*", names=("*",)),),
     namespaced_resources=NamespacedResources(allow=(KindRule(group="*", kind="*", names=("*",)),), deny=()),
     pod_security="privileged",

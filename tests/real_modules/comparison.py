@@ -13,8 +13,6 @@ KUBECTL = "kubectl"
 _OWNER = SetOwner(ObjectKey("", ""), "", "", is_module=True)
 _OURS = {"labels": frozenset(_OWNER.all_labels), "annotations": frozenset({*_OWNER.annotations, names.DISCLAIMER})}
 _OF_THE_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"})
-_OF_OTHER_VERSION = "autoscaling.alpha.kubernetes.io/"
-"""What version 1 has no fields for, as it is shown in version 1: it goes with the last annotation of the applier."""
 _NOBODY = "before-first-apply"
 """Who owns what an object had that nobody owned: one without labels, while the product's have some."""
 _ALLOCATED = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
@@ -55,7 +53,7 @@ def comparable(live: Mapping[str, Any]) -> Document:
     metadata = {key: value for key, value in live["metadata"].items() if key not in _OF_THE_SERVER}
     for section, ours in _OURS.items():
         given: Document = metadata.pop(section, None) or {}
-        left = {key: given[key] for key in given if not (key in ours or key.startswith(_OF_OTHER_VERSION))}
+        left = {key: given[key] for key in given if key not in ours}
         if left:
             metadata[section] = left
     content = {key: value for key, value in live.items() if key not in {"metadata", "status"}}

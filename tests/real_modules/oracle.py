@@ -12,6 +12,7 @@ import msgspec
 
 from kube_runtime import dump_yaml
 from kyma_local.kubectl import find_kubectl
+from lifecycle_manager_api import names
 from tests.go_programs import build
 from tests.real_modules.comparison import KUBECTL
 
@@ -113,11 +114,20 @@ async def running_flux(kubeconfig: Path, folder: Path) -> AsyncIterator[Flux]:
 
 
 def for_kubectl(documents: Iterable[Document]) -> str:
-    """Return a text for kubectl. Nobody owns what a server makes of `stringData`: it would never remove a key."""
-    return "---\n".join(dump_yaml(_with_data_alone(each)) for each in documents)
+    """Return a text for kubectl, without what only the product makes up for.
+
+    - Nobody owns what a server makes of `stringData`: kubectl would never remove a key.
+    - A server shows what version 1 of an autoscaler has no fields for as annotations, and removes these together with
+      the last annotation of the applier. The product always has one, so kubectl gets one, too.
+    """
+    return "---\n".join(dump_yaml(_as_applied(each)) for each in documents)
 
 
-def _with_data_alone(document: Document) -> Document:
+def _as_applied(document: Document) -> Document:
+    if document["kind"] == "HorizontalPodAutoscaler":
+        metadata = document["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), names.DISCLAIMER: "as the product has it"}
+        return {**document, "metadata": {**metadata, "annotations": annotations}}
     if document["kind"] != "Secret" or "stringData" not in document:
         return document
     texts = document["stringData"] or {}

@@ -39,7 +39,7 @@ from tests.waiting import eventually
 Document = dict[str, Any]
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 KYMA = "demo"
-WITHIN = 120.0
+WITHIN = 240.0
 INTERVAL_SECONDS = 2
 ROUNDS = 3
 """How many reconciles there are at least in which all objects are read: the first may have begun before."""
@@ -49,6 +49,7 @@ WORKLOADS = (
     Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True),
     Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True),
     Resource.dynamic("", "v1", "Service", "services", namespaced=True),
+    Resource.dynamic("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True),
 )
 
 
@@ -171,8 +172,14 @@ class Landscape:
 
         await eventually(read_again, within=WITHIN, what="all objects are read again", every=0.1)
         after = await self.versions(entries)
-        written = [str(each) for each in entries if after[each] != before[each]]
+        written = [f"{each} {await self._writer_of(each)}" for each in entries if after[each] != before[each]]
         assert not written, f"written again without a reason: {written}"
+
+    async def _writer_of(self, entry: InventoryEntry) -> str:
+        """Say who wrote an object last."""
+        live = await self.live(entry)
+        writers = sorted(live["metadata"]["managedFields"], key=lambda each: each["time"]) if live else []
+        return " ".join(f"{each['manager']}/{each.get('subresource', '')} {each['time']}" for each in writers)
 
     def _reconciles(self, controller: str) -> float:
         labels = ({"controller": controller, "result": each} for each in RESULTS)
@@ -188,9 +195,12 @@ class Landscape:
         await self.kcp.apply(MODULE_POLICIES, module, policy, KCP, field_manager="operator")
         await self.enable(module)
         await self.installed(module, "1.0.0")
-        yield
-        await self.enable()
-        await self.until_gone(module)
+        try:
+            yield
+        finally:
+            await self.unsync()
+            await self.enable()
+            await self.until_gone(module)
 
     async def entry_of(self, document: Document) -> InventoryEntry:
         """Return what an object is in the user cluster."""
@@ -242,7 +252,7 @@ class Landscape:
 
 
 def running_status(workload: Document) -> Document:
-    """Return the status of a workload that runs, of a Job that has run, or of a Service with its address."""
+    """Return the status of a workload that runs, or of a Job, a Service or a budget that has what it needs."""
     if workload["kind"] == "Service":
         is_balanced = workload["spec"].get("type") == "LoadBalancer"
         return {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}} if is_balanced else {}
@@ -258,8 +268,10 @@ def running_status(workload: Document) -> Document:
             "uncountedTerminatedPods": {},
             "conditions": states,
         }
-    count = workload["spec"].get("replicas", 1)
     observed = {"observedGeneration": workload["metadata"]["generation"]}
+    if workload["kind"] == "PodDisruptionBudget":
+        return observed | dict.fromkeys(("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 1)
+    count = workload["spec"].get("replicas", 1)
     if workload["kind"] == "DaemonSet":
         fields = ("currentNumberScheduled", "desiredNumberScheduled", "numberReady", "updatedNumberScheduled")
         return {**observed, **dict.fromkeys((*fields, "numberAvailable"), 1), "numberMisscheduled": 0}

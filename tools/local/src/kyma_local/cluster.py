@@ -180,6 +180,7 @@ class LocalCluster:
             f"--service-account-signing-key-file={at / 'service-account.key'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--authorization-mode=RBAC",
+            "--allow-privileged=true",  # as in every cluster: storage and networks need it
             f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
             "--endpoint-reconciler-type=none",
             f"--egress-selector-config-file={at / 'egress.yaml'}",
