@@ -10,7 +10,7 @@ from kube_simulation import Refuse, Refused, Simulation
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS
+from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS, SETTLING_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing
@@ -194,8 +194,12 @@ async def test_only_the_fields_that_the_kind_has_are_written(bare: Statuses, kno
 
 @pytest.mark.parametrize(
     ("states", "reported", "shown"),
-    [(["Ready", "Error"], "Warning", "Error"), (["Deleting", "Ready", "Warning"], "Error", "Warning")],
-    ids=["no Warning", "as Telemetry, no Error"],
+    [
+        (["Ready", "Error"], "Warning", "Error"),
+        (["Deleting", "Ready", "Warning"], "Error", "Warning"),
+        (["Deleting", "Ready", "Warning"], "Processing", "Warning"),
+    ],
+    ids=["no Warning", "as Telemetry, no Error", "as Telemetry, no Processing"],
 )
 async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(
     bare: Statuses, states: list[str], reported: str, shown: str
@@ -203,6 +207,8 @@ async def test_state_that_the_kind_does_not_have_becomes_the_nearest_one(
     await bare.install(crd({"state": {"type": "string", "enum": states}}))
     await bare.edit("10.0.0.0/8")
     await bare.report(state=reported)
+    await bare.reconcile()
+    bare.clock.advance(SETTLING_SECONDS + 1)
     await bare.reconcile()
     assert await bare.status() == {"state": shown}
 

@@ -46,6 +46,7 @@ def condition(*required: str, **properties: Any) -> dict[str, Any]:
         ({"x-kubernetes-preserve-unknown-fields": True}, ()),
         ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Error", "Deleting")}}, ()),
         ({"properties": {**FIELDS, "state": states("Ready", "Processing", "Warning", "Deleting")}}, ()),
+        ({"properties": {**FIELDS, "state": states("Deleting", "Ready", "Warning")}, "required": ["state"]}, ()),
         ({"properties": {"state": STRING}}, ("Thing v1: the status has no observedGeneration, conditions",)),
         ({"properties": FIELDS, "required": ["state"]}, ()),
         ({"properties": {**FIELDS, "served": STRING}, "required": ["served"]}, ("take served out of status.required",)),

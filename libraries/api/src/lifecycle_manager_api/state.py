@@ -18,9 +18,11 @@ class State(StrEnum):
     def among(self, values: Container[str] | None) -> str | None:
         """Return the state as a field of some values has it; None where the field has not even the nearest state.
 
-        A field without an enumeration, None, has any state. Nearest to each other are Warning and Error.
+        A field without an enumeration, None, has any state. Nearest to each other are Warning and Error, and to
+        Processing, which is not Ready either, is Warning.
         """
-        nearest = {State.WARNING: State.ERROR, State.ERROR: State.WARNING}.get(self, self)
+        others = {State.PROCESSING: State.WARNING, State.WARNING: State.ERROR, State.ERROR: State.WARNING}
+        nearest = others.get(self, self)
         return next((each.value for each in (self, nearest) if values is None or each.value in values), None)
 
 
