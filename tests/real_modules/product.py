@@ -107,7 +107,7 @@ class Landscape:
             return found if is_reached else None
 
         try:
-            return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready"))
+            return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready", every=0.5))
         except AssertionError as error:
             manifest = await self.manifest(module)
             raise AssertionError(f"{error}: {manifest.status.conditions if manifest else None}") from None
@@ -147,7 +147,7 @@ class Landscape:
             return [*found] if all(each.status.state == "Ready" for each in found) else []
 
         try:
-            found = await eventually(ready, within=WITHIN, what="the SyncResources are ready")
+            found = await eventually(ready, within=WITHIN, what="the SyncResources are ready", every=0.5)
         except AssertionError as error:
             states = [each.status.conditions for each in (await self.kcp.list(SYNC_RESOURCES, KCP)).items]
             raise AssertionError(f"{error}: {states}") from None

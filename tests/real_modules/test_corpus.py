@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from kube_runtime import InventoryEntry, parse_manifest, stored_size
+from kube_runtime import InventoryEntry, KubernetesObject, parse_manifest, stored_size
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import names
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
@@ -21,6 +21,8 @@ from tests.real_modules.product import Landscape, open_landscape
 
 Document = dict[str, Any]
 CRD = "CustomResourceDefinition"
+RULES = frozenset({"allOf", "anyOf", "not", "oneOf", "minProperties", "x-kubernetes-validations"})
+"""By which a schema may refuse an object that is empty, or one of another name."""
 MANIFESTS = found()
 pytestmark = pytest.mark.skipif(not MANIFESTS, reason=WITHOUT)
 
@@ -46,7 +48,7 @@ async def test_real_module_comes_changes_and_goes(landscape: Landscape, kubectl:
         await landscape.enable(module)
         entries = await landscape.installed(module, version)
         await landscape.rests(entries)
-        assert len(entries) == len({(each.kind, each.name, each.namespace) for each in parse_manifest(text).objects})
+        assert len(entries) == len({(each.kind, each.name, each.namespace) for each in objects_in(text)})
         assert await unlike_kubectl(landscape, kubectl, text, entries) == []
         assert await landscape.left(known.difference(entries)) == []
         known.update(entries)
@@ -61,7 +63,7 @@ async def test_real_module_comes_by_sync_resources_and_goes(landscape: Landscape
     async with landscape.carrying("carrier"):
         entries = await landscape.sync("carrier", parts := parts_of(text))
         await landscape.rests(entries, "sync-resource", len(parts))
-        assert len(entries) == len(parse_manifest(text).objects)
+        assert len(entries) == len(objects_in(text))
     assert await landscape.left(entries) == []
 
 
@@ -92,10 +94,16 @@ def module_of(real: RealManifest, *more: str) -> str:
     return "-".join([re.sub("[^a-z]", "", real.name), *more])
 
 
+def objects_in(text: str) -> list[KubernetesObject]:
+    """Return the objects of a manifest, without a Namespace that Lifecycle Manager brings to each cluster."""
+    common = ("Namespace", names.SKR_NAMESPACE)
+    return [each for each in parse_manifest(text).objects if (each.kind, each.name) != common]
+
+
 def parts_of(text: str) -> list[str]:
     """Return the objects as texts that SyncResources may have, what others need first; as JSON, which is smaller."""
     parts: list[str] = []
-    for each in sorted(parse_manifest(text).objects, key=lambda each: each.kind not in ("Namespace", CRD)):
+    for each in sorted(objects_in(text), key=lambda each: each.kind not in ("Namespace", CRD)):
         document = f"{msgspec.json.encode(each.document).decode()}\n"
         if not parts or stored_size(f"{parts[-1]}---\n{document}") > MAX_TEXT_BYTES:
             parts.append(document)
@@ -115,8 +123,9 @@ def smallest_cr(text: str) -> Document | None:
         version = next(version for version in spec["versions"] if version["storage"])
         schema = version["schema"]["openAPIV3Schema"]
         fields = schema.get("properties", {})
-        required, content = set(schema.get("required", ())), fields.get("spec", {})
-        if required <= {"spec"} and not content.get("required") and len(spec["versions"]) == 1:
+        content = fields.get("spec", {})
+        required = {*schema.get("required", ())} - {"spec"} or content.get("required")
+        if len(spec["versions"]) == 1 and not required and not RULES & {*schema, *content}:
             kind = {"apiVersion": f"{spec['group']}/{version['name']}", "kind": spec["names"]["kind"]}
             return {**kind, "metadata": {"name": "default"}, **({"spec": {}} if "spec" in fields else {})}
     return None

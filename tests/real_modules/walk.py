@@ -161,8 +161,6 @@ class Walk:
             crd = f"crd/things.{group_of(self.manifest.prefix)}"
             await pair.kubectl.run("wait", "--for=condition=Established", "--timeout=60s", crd)
         problem += await pair.kubectl.apply(for_kubectl(documents))
-        if problem and pair.flux is not None and not await pair.flux.apply(for_kubectl(documents), force=True):
-            pair.count.forced += 1
         if problem:
             return problem
         wanted = {steps.key_of(each) for each in documents}
@@ -214,6 +212,9 @@ class Walk:
         pair = self.pair
         pair.count.healed += 1
         pair.report(f"  healed: {problem.strip()[-300:]}")
+        text = for_kubectl(self.manifest.documents.values())
+        if pair.flux is not None and not await pair.flux.apply(text, force=True):
+            pair.count.forced += 1
         keys = [key for key in self.manifest.documents if any(each.startswith(str(key)) for each in found)]
         for key in keys:
             document = self.manifest.documents[key]
