@@ -154,14 +154,15 @@ class Landscape:
         return tuple(entry for each in found for entry in inventory_of(each))
 
     async def unsync(self) -> None:
-        """Delete all SyncResources, the last one first, and wait until they are gone."""
+        """Delete all SyncResources, the last one first: a Namespace stays as long as it has objects of another one."""
         for each in reversed((await self.kcp.list(SYNC_RESOURCES, KCP)).items):
-            await self.kcp.delete(SYNC_RESOURCES, each.metadata.name, KCP)
+            name = each.metadata.name
+            await self.kcp.delete(SYNC_RESOURCES, name, KCP)
 
-        async def gone() -> bool:
-            return not (await self.kcp.list(SYNC_RESOURCES, KCP)).items
+            async def gone(name: str = name) -> bool:
+                return name not in {each.metadata.name for each in (await self.kcp.list(SYNC_RESOURCES, KCP)).items}
 
-        await eventually(gone, within=WITHIN, what="the SyncResources are gone")
+            await eventually(gone, within=WITHIN, what=f"the SyncResource {name} is gone")
 
     async def rests(self, entries: Collection[InventoryEntry], controller: str = "manifest", owners: int = 1) -> None:
         """Check that objects are read again as the interval has it, and none of them is written."""
