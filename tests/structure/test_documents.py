@@ -29,7 +29,7 @@ RUN_ELSEWHERE = frozenset(
         "libraries/api/README.md",  # tests/integration/packages
         "docs/extending.md",  # tests/unit/test_extending.py
         "docs/kube-runtime.md",  # tests/unit/kube_simulation/test_documented_examples.py
-        "docs/tutorial.md",  # tests/integration/kube_runtime/test_tutorial.py
+        "docs/start/python-developer.md",  # tests/e2e/start_pages
         "libraries/kube_crds/README.md",  # tests/unit/kube_crds
         "libraries/kube_runtime/README.md",  # tests/integration/kube_runtime, tests/unit/kube_runtime
     }

@@ -33,6 +33,8 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "index.md",
             "start/operator.md",
             "start/user.md",
+            "start/module-team.md",
+            "start/python-developer.md",
         ]
     },
     {"Concepts": ["concepts.md", "glossary.md", "compared.md"]},
@@ -51,7 +53,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
                     "local.md",
                 ]
             },
-            {"Develop": ["module-managers.md", "tutorial.md", "kube-runtime.md", "extending.md", "contributing.md"]},
+            {"Develop": ["module-managers.md", "kube-runtime.md", "extending.md", "contributing.md"]},
         ]
     },
     {

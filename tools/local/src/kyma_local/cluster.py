@@ -196,8 +196,8 @@ class LocalCluster:
                 f"--kubelet-client-key={files[1]}",
                 "--kubelet-preferred-address-types=InternalIP",
             ]
-        elif not self.with_controllers:
-            # It adds a finalizer that only a controller removes, and none runs here.
+        else:
+            # It adds a finalizer that only a controller removes, and that one runs with a node alone.
             flags.append("--disable-admission-plugins=StorageObjectInUseProtection")
         if self.audit is not None:
             policy = at / "audit-policy.yaml"

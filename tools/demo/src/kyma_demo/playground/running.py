@@ -11,7 +11,7 @@ import uvloop
 from rich.console import Console
 
 from kube_runtime import Client, KubeError
-from kyma_demo import names, processes
+from kyma_demo import processes
 from kyma_demo.environment import Environment, install_module_crd, sample_module_cr
 from kyma_demo.playground.catalog import CANARY, MODULE, STAGE, entries, layers
 from kyma_demo.playground.kubelet import WatcherKubelet
@@ -109,7 +109,7 @@ class Playground:
             kubelets.create_task(kubelet.run())
         with self.console.status(f"the cluster {JOINED} joins"):
             await self._join_first(kcp)
-        self.console.print(f"[green]✓[/] the cluster {JOINED} has joined, with the modules {MODULE} and {names.MODULE}")
+        self.console.print(f"[green]✓[/] the cluster {JOINED} has joined, with the module {MODULE}")
         return programs
 
     async def _join_first(self, kcp: Client) -> None:
@@ -117,7 +117,7 @@ class Playground:
             name=JOINED,
             kubeconfig=self.clusters.skrs[0].admin_kubeconfig,
             labels={STAGE: CANARY},
-            modules=(MODULE, names.MODULE),
+            modules=(MODULE,),
             any_module=True,
             timeout=timedelta(seconds=START_SECONDS),
         )
@@ -144,8 +144,7 @@ class Playground:
         for line in lines:
             self.console.print(f"  {line}", style="bold", highlight=False, soft_wrap=True)
         self.console.print(
-            "\nThe page docs/start/operator.md goes on from here. "
-            f"Logs: {self.directory / 'logs'}\nRunning until Ctrl-C.",
+            f"\nThe pages of docs/start go on from here. Logs: {self.directory / 'logs'}\nRunning until Ctrl-C.",
             highlight=False,
             soft_wrap=True,
         )
