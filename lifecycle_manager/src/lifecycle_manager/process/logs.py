@@ -35,8 +35,9 @@ def configure_logs(level: str, log_format: Literal["auto", "json", "console"]) -
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("aiohttp.access", "uvicorn.access", "kubernetes_asyncio", "asyncio"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)  # the client's debug logs would print Secrets
+    # The client's debug logs would print Secrets, and httpx logs each event that is handed over to another replica.
+    for noisy in ("aiohttp.access", "uvicorn.access", "kubernetes_asyncio", "asyncio", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
