@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak go charts reference dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak day go charts reference dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,9 @@ profile: clusters ## Write flame graphs and a table of where the time goes (ONLY
 
 soak: clusters $(if $(NODES),helm node-tools images) ## Edit Module CRs (ARGS="--seconds 3600"); fail if memory, files or times grow (NODES=1: with faults of nodes)
 	@$(BIN)/python -m benchmarks.$(if $(NODES),node_faults,soak) $(ARGS)
+
+day: clusters ## Run a compressed day of a fleet, and judge it (ARGS="--clusters 300 --real 1 --speed 60"; 2 hours, 16 GB by default)
+	@$(BIN)/python -m benchmarks.day $(ARGS)
 
 go: setup ## Generate the Go module for Module Managers, libraries/api/go, from the types
 	@$(BIN)/python -m libraries.api.generate_go

@@ -134,16 +134,16 @@ class LifecycleManagerProcess:
 
 
 @asynccontextmanager
-async def serve_layers(folder: Path) -> AsyncIterator[Path]:
+async def serve_layers(folder: Path, versions: Sequence[str] = VERSIONS) -> AsyncIterator[Path]:
     """Serve the layers of the modules, a ConfigMap each; yield the file with their digests."""
     async with blob_server() as layers:
         digests = {}
-        for name in (f"{module}-{version}" for module in MODULES for version in VERSIONS):
+        for name in (f"{module}-{version}" for module in MODULES for version in versions):
             metadata = {"name": name.rpartition("-")[0], "namespace": names.SKR_NAMESPACE}
             document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"version": name}}
             digests[name] = layers.hold(packed({"module.yaml": dump_yaml(document)}))
         definition = layers.hold(packed({"module.yaml": dump_yaml(definition_of_things())}))
-        digests |= {f"{CONFIGURED}-{version}": definition for version in VERSIONS}
+        digests |= {f"{CONFIGURED}-{version}": definition for version in versions}
         file = folder / "layers.json"
         file.write_text(json.dumps({"registry": f"http://{layers.host}/modules", "digests": digests}))
         yield file
@@ -160,12 +160,14 @@ async def run_fleet(
 
 
 @asynccontextmanager
-async def run_controlled(program: str, *arguments: str) -> AsyncIterator[FleetProcess]:
-    """Run a program that executes commands on simulated clusters."""
+async def run_controlled(
+    program: str, *arguments: str, package: str = "benchmarks.processes"
+) -> AsyncIterator[FleetProcess]:
+    """Run a program of a package that executes commands on simulated clusters."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        f"benchmarks.processes.{program}",
+        f"{package}.{program}",
         *arguments,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

@@ -1,7 +1,7 @@
 """The objects of a simulated fleet: the catalog, and the Kyma and access Secret of each cluster."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,11 +55,11 @@ def definition_of_things() -> Document:
     }
 
 
-def catalog(layers: Layers, configured: bool) -> Iterator[Document]:
-    """Return the catalog: two versions of each module, which its channels offer."""
+def catalog(layers: Layers, configured: bool, versions: Sequence[str] = VERSIONS) -> Iterator[Document]:
+    """Return the catalog: some versions of each module, of which its channels offer the first two."""
     for module in (*MODULES, CONFIGURED) if configured else MODULES:
         data = {"data": thing(), "enableModuleConfig": True} if module == CONFIGURED else {}
-        for version in VERSIONS:
+        for version in versions:
             yield _object(
                 "ModuleTemplate",
                 f"{module}-{version}",

@@ -40,12 +40,13 @@ class LocalClusters:
         workloads: bool = False,
         nodes: Nodes | None = None,
         binaries: Binaries | None = None,
+        fsync: bool = False,
     ) -> AsyncIterator["LocalClusters"]:
         """Start etcd and the API servers concurrently; stop them at the end.
 
         The state in `directory` is kept for the next run; without `directory` it is deleted. `workloads` creates Pods
         of Deployments, but nothing runs them; `nodes` runs them, on a node for each cluster. By default the binaries
-        have the pinned versions. Raises StartFailed, BinariesMissing.
+        have the pinned versions. With `fsync` etcd is as slow as in production. Raises StartFailed, BinariesMissing.
         """
         programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
         # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
@@ -53,7 +54,7 @@ class LocalClusters:
             scratch = stack.enter_context(scratch_folder("klm-local-"))
             folder = directory or scratch / "clusters"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            etcd = await stack.enter_async_context(_etcd(programs, folder))
+            etcd = await stack.enter_async_context(_etcd(programs, folder, fsync=fsync))
             names = ("kcp", *(f"skr-{n}" for n in range(1, skrs + 1)))
             networks: tuple[NodeNetwork | None, ...] = (None,) * len(names)
             if nodes is not None:
@@ -117,9 +118,9 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
 
 
 @asynccontextmanager
-async def _etcd(binaries: Binaries, folder: Path) -> AsyncGenerator[LocalEtcd, None]:
+async def _etcd(binaries: Binaries, folder: Path, *, fsync: bool) -> AsyncGenerator[LocalEtcd, None]:
     """Run etcd. Raises StartFailed."""
-    etcd = LocalEtcd(binaries, folder)
+    etcd = LocalEtcd(binaries, folder, fsync)
     await etcd.start()
     try:
         yield etcd

@@ -24,6 +24,8 @@ class LocalEtcd:
 
     binaries: Binaries
     directory: Path
+    fsync: bool = False
+    """Whether what it answers is on the disk, as in production; without, it is faster."""
     port: int = field(default_factory=free_port)
     peer_port: int = field(default_factory=free_port)
     _ca: KeyPair = field(default_factory=create_local_ca, init=False)
@@ -75,7 +77,7 @@ class LocalEtcd:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
+            *([] if self.fsync else ["--unsafe-no-fsync"]),
             "--log-level=error",
         ]
         for of in ("", "peer-"):

@@ -1,0 +1,185 @@
+"""Runs a day of a fleet, and writes what it found: `python -m benchmarks.day --clusters 300 --real 1 --speed 60`.
+
+All users' changes are timed from outside, in the clusters. The hours are compressed, the load in a second is not: 20
+changes a second of 5,000 clusters are 20 in a second of the wall clock, for a shorter time.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import uvloop
+
+from benchmarks.day import observing, report
+from benchmarks.day.happenings import HAPPENINGS, mistake
+from benchmarks.day.judging import Span
+from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
+from benchmarks.day.stage import KCP, Stage, open_stage
+from kyma_local.waiting import eventually
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager_api import State
+
+START_SECONDS = 1_800.0
+SETTLE_SECONDS = 120.0
+
+
+def main() -> int:
+    """Run the day; return 1 if a bar was missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clusters", type=int, default=5_000, help="simulated clusters")
+    parser.add_argument("--real", type=int, default=5, help="clusters with a real API server and a real Watcher")
+    parser.add_argument("--modules", type=int, default=5)
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--speed", type=float, default=12.0, help="how many hours pass in one")
+    parser.add_argument("--begin", type=float, default=0.0, help="hour at which it begins")
+    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="for logs and the report; default: a temporary one")
+    options = parser.parse_args()
+    folder = (options.folder or Path(mkdtemp(prefix="day-"))).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return uvloop.run(_run(options, folder))
+
+
+async def _run(options: argparse.Namespace, folder: Path) -> int:
+    async with open_stage(
+        folder,
+        real=options.real,
+        seed=options.seed,
+        speed=options.speed,
+        modules=options.modules,
+        replicas=options.replicas,
+    ) as stage:
+        samples: list[observing.Sample] = []
+        sampling = asyncio.ensure_future(observing.sample(stage, samples))
+        began = time.time()
+        await stage.join(options.clusters)
+        async with asyncio.timeout(START_SECONDS):
+            await eventually(lambda: _all_ready(stage), every=3)
+        start = {"seconds": round(time.time() - began, 1), "peaks": observing.peaks(samples)}
+        print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.stderr, flush=True)
+        samples.clear()
+        audit = (stage.clusters.kcp.directory / "audit.log").stat().st_size
+        (folder / "writes.jsonl").write_bytes(b"")  # what the start wrote is not judged
+        day = Day(stage, options)
+        await day.run()
+        await asyncio.sleep(min(SETTLE_SECONDS, 30))
+        pending = await day.wait_for_pending()
+        sampling.cancel()
+        found = {
+            "options": {key: str(value) for key, value in vars(options).items()},
+            "start": start,
+            "day": {"began": day.began, "seconds": time.time() - day.began},
+            "happened": day.happened,
+            "pending": pending,
+            "wrong": await day.wrong(),
+            "not ready": await _not_ready(stage),
+            "watchers": await stage.fleet.do("watchers"),
+            "processes": observing.peaks(samples),
+            "requests": observing.requests_of(stage, audit),
+            "log": {name: dict(levels) for name, levels in observing.log_lines(stage).items()},
+            "etcd MB": round((stage.clusters.etcd.directory / "etcd/member/snap/db").stat().st_size / 2**20, 1),
+        }
+        for task in stage.background:
+            task.cancel()
+    return report.write(folder, found, day.spans, day.hour_of)
+
+
+class Day:
+    """The clock of a day: what happens, and users' changes."""
+
+    def __init__(self, stage: Stage, options: argparse.Namespace) -> None:
+        self.stage = stage
+        self.options = options
+        self.began = time.time()
+        self.happened: list[dict[str, Any]] = []
+        self.spans: list[Span] = []
+
+    def hour_of(self, at: float) -> float:
+        """Return the hour of the day at a time of the wall clock."""
+        return float(self.options.begin) + (at - self.began) * float(self.options.speed) / 3600
+
+    async def run(self) -> None:
+        """Run until all of the hours have passed and everything has happened."""
+        self.began = time.time()
+        end = self.options.begin + self.options.hours
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._edit(end))
+            for entry in entries_between(self.options.begin, end):
+                await asyncio.sleep((entry.hour - self.hour_of(time.time())) * 3600 / self.options.speed)
+                tasks.create_task(self._happen(entry))
+
+    async def _happen(self, entry: Entry) -> None:
+        begin = time.time()
+        print(f"{self.hour_of(begin):5.2f} {entry.does} {entry.given}", file=sys.stderr, flush=True)
+        outcome: dict[str, Any]
+        try:
+            async with asyncio.timeout(600):
+                outcome = await HAPPENINGS[entry.does](self.stage, **entry.given)
+        except Exception as error:  # noqa: BLE001 - the day goes on, and the report says so
+            outcome = {"failed": repr(error)[:500]}
+        span = Span(entry.does, begin, time.time(), entry.is_fault)
+        print(f"{self.hour_of(span.end):5.2f} {entry.does}: {outcome}", file=sys.stderr, flush=True)
+        self.spans.append(span)
+        self.happened.append({"hour": entry.hour, "does": entry.does, "seconds": span.end - begin, **outcome})
+
+    async def _edit(self, end: float) -> None:
+        """Have users make changes by the curve of the day; some make mistakes."""
+        chance = self.stage.chance
+        async with asyncio.TaskGroup() as tasks:
+            while (hour := self.hour_of(time.time())) < end:
+                rate = edits_a_second(hour, len(self.stage.joined))
+                await asyncio.sleep(min(chance.expovariate(rate), 30.0))
+                if chance.random() < MISTAKES:
+                    tasks.create_task(self._err(hour))
+                else:
+                    await self.stage.fleet.do("edit")
+
+    async def _err(self, hour: float) -> None:
+        begin = time.time()
+        outcome = await mistake(self.stage)
+        self.happened.append({"hour": round(hour, 2), "does": "mistake", "seconds": time.time() - begin, **outcome})
+
+    async def wait_for_pending(self) -> list[dict[str, Any]]:
+        """Wait until all changes are in force, at most for some time; return those that are not."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            pending = (await self.stage.fleet.do("pending"))["pending"]
+            if not pending or time.monotonic() > deadline:
+                return list(pending)
+            await asyncio.sleep(1)
+
+    async def wrong(self) -> dict[str, Any]:
+        """Return which clusters do not have what their Kymas say."""
+        kymas = (await self.stage.kcp.list(KYMAS, KCP)).items
+        expected = {
+            each.metadata.name: [module.name for module in each.status.modules if module.name != report.CONFIGURED]
+            for each in kymas
+        }
+        wrong: dict[str, Any] = (await self.stage.fleet.do("wrong", kymas=expected))["wrong"]
+        unregistered = sorted(self.stage.joined - expected.keys())
+        return wrong | ({"not registered": unregistered} if unregistered else {})
+
+
+async def _all_ready(stage: Stage) -> bool:
+    return not await _not_ready(stage)
+
+
+async def _not_ready(stage: Stage) -> dict[str, str]:
+    """Return the Kymas that are not ready, with the first reason."""
+    kymas = (await stage.kcp.list(KYMAS, KCP)).items
+    return {
+        each.metadata.name: "; ".join(
+            f"{one.reason}: {one.message}" for one in each.status.conditions if one.status != "True"
+        )
+        for each in kymas
+        if each.status.state is not State.READY
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

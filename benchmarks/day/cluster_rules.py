@@ -1,0 +1,119 @@
+"""What the simulated clusters of a day do besides what an API server does: they observe, run workloads, and fail."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+import msgspec
+
+from benchmarks.day.documents import BAD_VERSION, refusing
+from benchmarks.day.watchers import FleetWatcher
+from benchmarks.processes.fleet_documents import MERGE, THINGS, Document
+from kube_simulation import Answer, ApiRequest, Refused, Rule, SimulatedCluster
+from lifecycle_manager.skr.watcher import CANARY
+from lifecycle_manager.skr_webhook.canary import ANNOTATION
+from lifecycle_manager_api import Watched, WatchedGvk
+from tests.takeover_from_go.played import status_of
+
+Proceed = Callable[[], Awaitable[Answer]]
+REFUSAL = "denied the request: this version needs a feature that the cluster does not have"
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a user's change comes to: an object with a text, or without one that is gone."""
+
+    what: str
+    name: str
+    mark: bytes
+    edited: float
+
+
+@dataclass(eq=False)
+class Observer(Rule):
+    """Writes down when users' changes are in force in a cluster, and what others write there, a JSON line each."""
+
+    cluster: str
+    changes: TextIO
+    writes: TextIO
+    awaited: dict[str, Awaited] = field(default_factory=dict)
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        if not request.is_write or answer.code >= 300 or request.kind is None:
+            return answer
+        now = time.time()
+        if request.manager != "user":
+            line = {"at": now, "cluster": self.cluster, "verb": request.verb, "kind": request.kind.plural}
+            line |= {"name": request.name, "subresource": request.subresource, "code": answer.code}
+            self.writes.write(msgspec.json.encode(line).decode() + "\n")
+        awaited = self.awaited.get(request.name) if request.kind.plural == "configmaps" else None
+        if awaited is not None and self._is_reached(awaited, request):
+            del self.awaited[request.name]
+            line = {"cluster": self.cluster, "what": awaited.what, "edited": awaited.edited, "in_force": now}
+            self.changes.write(msgspec.json.encode(line).decode() + "\n")
+        return answer
+
+    def _is_reached(self, awaited: Awaited, request: ApiRequest) -> bool:
+        if not awaited.mark:
+            return request.verb == "delete"
+        return request.verb != "delete" and awaited.mark in request.body
+
+
+@dataclass(eq=False)
+class Workloads(Rule):
+    """Runs Deployments, reports the default Thing as ready, and mounts the Watcher's Secret."""
+
+    cluster: SimulatedCluster
+    watcher: FleetWatcher
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        if request.kind is None or request.method == "GET" or answer.code >= 300:
+            return answer
+        plural = request.kind.plural
+        if plural == CANARY.kind.lower() + "s" and request.name == CANARY.name:
+            self._canary(request)
+        elif request.dry_run or request.subresource:
+            pass
+        elif plural == "deployments" and request.verb != "delete":
+            self._run(request, answer.document())
+        elif plural == "things" and request.verb in {"create", "apply"}:
+            self.cluster.answer_to("PATCH", f"{THINGS}/default", {"status": {"state": "Ready"}}, MERGE)
+        elif plural == "secrets" and (request.name or _name_in(answer)) == "skr-webhook-tls":
+            if request.verb == "delete":
+                self.watcher.stop()
+            else:
+                self.watcher.mount(answer.document()["data"])
+        return answer
+
+    def _canary(self, request: ApiRequest) -> None:
+        metadata = msgspec.json.decode(request.body).get("metadata", {}) if request.body[:1] == b"{" else {}
+        if challenge := (metadata.get("annotations") or {}).get(ANNOTATION, ""):
+            if request.dry_run:
+                self.watcher.answer(challenge)
+            else:
+                gvk, watched = (
+                    WatchedGvk(version="v1", kind=CANARY.kind),
+                    Watched(namespace=CANARY.namespace, name=CANARY.name),
+                )
+                self.watcher.report(gvk, watched, challenge=challenge)
+
+    def _run(self, request: ApiRequest, live: Document) -> None:
+        if live.get("status", {}).get("observedGeneration") != live["metadata"]["generation"]:
+            path = f"{request.path.partition('?')[0]}/status"
+            self.cluster.answer_to("PATCH", path, {"status": status_of(live)}, MERGE)
+
+
+class WithoutFeature(Rule):
+    """Refuses the version that does not run in this cluster, as a webhook there would."""
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        if request.is_write and request.body and refusing(request.name, BAD_VERSION).encode() in request.body:
+            raise Refused(403, "Forbidden", REFUSAL)
+        return await proceed()
+
+
+def _name_in(answer: Answer) -> str:
+    return str(answer.document()["metadata"]["name"])

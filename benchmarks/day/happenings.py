@@ -1,0 +1,247 @@
+"""What happens in a day: a function for each line of the script."""
+
+import asyncio
+import os
+import shutil
+import signal
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.day.documents import INSTALLED, MANDATORY, STRATEGY, VERSIONS
+from benchmarks.day.stage import KCP, Stage
+from kyma_local.waiting import eventually
+from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager_api import names
+
+EXPLAINED_SECONDS = 60.0
+ATTACK_SECONDS = 2.0
+ROTATE = f"{names.GROUP}/rotate-ca"
+BACKUP = "etcd-backup"
+
+
+async def joins(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
+    """Let a share of new clusters join, spread over some minutes."""
+    count = max(1, round(len(stage.joined) * share))
+    for _ in range(count):
+        await stage.join(1)
+        await stage.pause(minutes / count)
+    return {"clusters": count}
+
+
+async def leaves(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
+    """Let a share of the clusters leave, spread over some minutes; report what is left in them."""
+    leaving = stage.chance.sample(sorted(stage.joined), max(1, round(len(stage.joined) * share)))
+    left: dict[str, list[str]] = {}
+    for name in leaving:
+        if remaining := [each for each in await stage.leave(name) if each.startswith(("module-", "thing-"))]:
+            left[name] = remaining
+        await stage.pause(minutes / len(leaving))
+    return {"clusters": leaving, "left behind": left}
+
+
+async def hostile_cluster(stage: Stage, seconds: float) -> dict[str, Any]:
+    """Let a cluster answer slowly and edit large Module CRs, until the end of the day."""
+    found = await stage.fleet.do("turn_hostile", seconds=seconds)
+
+    async def attack() -> None:
+        while True:
+            await stage.fleet.do("attack")
+            await asyncio.sleep(ATTACK_SECONDS)
+
+    stage.background.append(asyncio.ensure_future(attack()))
+    return {"cluster": found["hostile"]}
+
+
+async def change_catalog(stage: Stage) -> dict[str, Any]:
+    """Change the description of a module, which the catalog of every cluster has."""
+    patch = {"spec": {"info": {"repository": "https://example.com/new", "documentation": "https://example.com/docs"}}}
+    await stage.kcp.merge_patch(MODULE_TEMPLATES, f"{INSTALLED[0]}-{VERSIONS[0]}", patch, KCP, field_manager="team")
+    return {}
+
+
+async def release(stage: Stage, module: int, version: str) -> dict[str, Any]:
+    """Release a version in waves; wait until it is completed."""
+    name, began = INSTALLED[module], time.monotonic()
+    await _release(stage, name, version)
+    await eventually(lambda: _has_phase(stage, name, "Completed"), every=2.0)
+    return {"seconds": round(time.monotonic() - began, 1)}
+
+
+async def release_bad(stage: Stage, module: int, version: str, minutes: float) -> dict[str, Any]:
+    """Release a version that every third cluster refuses; once it is halted, return to the one before."""
+    name, began = INSTALLED[module], time.monotonic()
+    await _release(stage, name, version)
+    await eventually(lambda: _has_phase(stage, name, "Halted"), every=1.0)
+    halted = time.monotonic() - began
+    undone = await stage.klm("rollout", "undo", name, "--channel", "regular", "--yes")
+    if undone.code:  # the first rollout of a channel has none before it
+        await _release(stage, name, VERSIONS[0])
+    await stage.pause(minutes)
+    return {"halted after seconds": round(halted, 1), "undo": (undone.text + undone.errors)[-200:].strip()}
+
+
+async def upgrade_mandatory(stage: Stage, version: str) -> dict[str, Any]:
+    """Raise the version of the mandatory module, which goes in waves by itself, as it is a large change."""
+    await stage.kcp.merge_patch(
+        MODULE_RELEASE_METAS, MANDATORY, {"spec": {"mandatory": {"version": version}}}, KCP, field_manager="team"
+    )
+    return {}
+
+
+async def region_unreachable(stage: Stage, minutes: float) -> dict[str, Any]:
+    """Let a region answer nothing; one of its clusters has to be explained within a minute after the grace time."""
+    cut = (await stage.fleet.do("cut_off", region="region-5"))["cut_off"]
+    explained = await _explained(stage, cut[0], "not") if cut else 0.0
+    await stage.pause(minutes, at_least=45)
+    await stage.fleet.do("reconnect")
+    return {"clusters": len(cut), "explained after seconds": explained}
+
+
+async def rotate_ca(stage: Stage) -> dict[str, Any]:
+    """Request another CA."""
+    mark = {"metadata": {"annotations": {ROTATE: "now"}}}
+    await stage.kcp.merge_patch(SECRETS, "klm-watcher", mark, KCP, field_manager="operators")
+    return {}
+
+
+async def restart_api_server(stage: Stage) -> dict[str, Any]:
+    """Restart the API server of the control plane."""
+    began = time.monotonic()
+    await stage.clusters.kcp.stop_api_server()
+    await stage.clusters.kcp.start_api_server()
+    return {"seconds": round(time.monotonic() - began, 1)}
+
+
+async def evict_replica(stage: Stage) -> dict[str, Any]:
+    """End a replica without a farewell, and start another one in its place."""
+    await stage.replicas.kill(stage.replicas.running[0])
+    await stage.replicas.start()
+    return {}
+
+
+async def upgrade_lifecycle_manager(stage: Stage) -> dict[str, Any]:
+    """Replace each replica, as the chart does: first the new one is ready, then an old one is stopped."""
+    for old in list(stage.replicas.running):
+        await stage.replicas.start()
+        await stage.replicas.stop(old)
+    return {}
+
+
+async def back_up(stage: Stage) -> dict[str, Any]:
+    """Copy what etcd has on its disk, as a snapshot of the volume does."""
+    (child,) = stage.clusters.etcd.children
+    stored, copy = stage.clusters.etcd.directory / "etcd", stage.folder / BACKUP
+    await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        await asyncio.to_thread(shutil.copytree, stored, copy)
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
+    size = sum(each.stat().st_size for each in (copy / "member" / "snap").glob("db"))
+    return {"MB": round(size / 2**20, 1)}
+
+
+async def restore_etcd(stage: Stage) -> dict[str, Any]:
+    """Restore the backup: everything in the control plane is as it was then, while Lifecycle Manager runs on.
+
+    The revisions go on beyond those that anybody has seen, as `etcdutl snapshot restore --bump-revision
+    --mark-compacted` has it. Clusters that joined after the backup are registered again, and those that left since
+    leave again, by what their broker knows.
+    """
+    etcd, kcp, backup = stage.clusters.etcd, stage.clusters.kcp, stage.folder / BACKUP
+    if not backup.exists():
+        return {"no backup": True}
+    began = time.monotonic()
+    async with _etcd_client(stage) as client:
+        seen = await _revision(client)
+    await kcp.stop_api_server()
+    await etcd.stop()
+    await asyncio.to_thread(shutil.rmtree, etcd.directory / "etcd")
+    await asyncio.to_thread(backup.rename, etcd.directory / "etcd")
+    etcd.fsync = False
+    await etcd.start_again()
+    async with _etcd_client(stage) as client:
+        revision, put = await _revision(client), {"key": b64encode(b"/raised").decode(), "value": ""}
+        restored = seen - revision
+        while revision <= seen:
+            written = (await client.post("/v3/kv/put", json=put)).raise_for_status().json()
+            revision = int(written["header"]["revision"])
+        compaction = {"revision": str(revision), "physical": True}
+        (await client.post("/v3/kv/compaction", json=compaction)).raise_for_status()
+    await etcd.stop()
+    etcd.fsync = True
+    await etcd.start_again()
+    await kcp.start_api_server()
+    return {"seconds": round(time.monotonic() - began, 1), "revisions lost": restored}
+
+
+def _etcd_client(stage: Stage) -> httpx.AsyncClient:
+    url, *files = (flag.partition("=")[2] for flag in stage.clusters.etcd.client_flags)
+    context = ssl.create_default_context(cafile=files[0])
+    context.load_cert_chain(Path(files[1]), Path(files[2]))
+    return httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=60)
+
+
+async def _revision(client: httpx.AsyncClient) -> int:
+    answer = await client.post("/v3/kv/range", json={"key": b64encode(b"/none").decode()})
+    return int(answer.raise_for_status().json()["header"]["revision"])
+
+
+async def mistake(stage: Stage) -> dict[str, Any]:
+    """Have a user add a module that does not exist, and take it back once it is explained."""
+    name = (await stage.fleet.do("edit", mistake=True))["edited"]
+    seconds = await _explained(stage, name, "module-of-no-catalog")
+    await stage.fleet.do("correct", name=name)
+    return {"cluster": name, "explained after seconds": seconds}
+
+
+async def _explained(stage: Stage, kyma: str, expected: str) -> float:
+    """Wait until `klm explain` says what is wrong; return after how many seconds, or infinity after a minute."""
+    began = time.monotonic()
+    while time.monotonic() - began < EXPLAINED_SECONDS:
+        result = await stage.klm("explain", kyma)
+        if result.code == 1 and expected in result.text:
+            return round(time.monotonic() - began, 1)
+        await asyncio.sleep(2)
+    return float("inf")
+
+
+async def _release(stage: Stage, module: str, version: str) -> None:
+    mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: STRATEGY}}}
+    await stage.kcp.merge_patch(MODULE_RELEASE_METAS, module, mark, KCP, field_manager="operators")
+    channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[1]}]
+    await stage.kcp.merge_patch(
+        MODULE_RELEASE_METAS, module, {"spec": {"channels": channels}}, KCP, field_manager="team"
+    )
+
+
+async def _has_phase(stage: Stage, module: str, phase: str) -> bool:
+    result = await stage.klm("rollout", "list")
+    return any(module in line and phase in line for line in result.text.splitlines())
+
+
+HAPPENINGS: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+    each.__name__: each
+    for each in (
+        joins,
+        leaves,
+        hostile_cluster,
+        change_catalog,
+        release,
+        release_bad,
+        upgrade_mandatory,
+        region_unreachable,
+        rotate_ca,
+        restart_api_server,
+        evict_replica,
+        upgrade_lifecycle_manager,
+        back_up,
+        restore_etcd,
+    )
+}

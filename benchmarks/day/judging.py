@@ -1,0 +1,114 @@
+"""The rules by which a day is judged: pure functions of what was observed."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RECOVERY_SECONDS = 60.0
+"""In a fault changes may be late, and for so long after it."""
+MAX_P99_SECONDS = 2.0
+ON_REQUEST = frozenset({"delete", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A user's change: where, what, and when it was made and in force, in seconds of the wall clock."""
+
+    cluster: str
+    what: str
+    edited: float
+    in_force: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.in_force - self.edited
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What went on, from when to when."""
+
+    name: str
+    begin: float
+    end: float
+    is_fault: bool = False
+
+    def meets(self, change: Change) -> bool:
+        """Tell whether a change was under way in it, or shortly after a fault."""
+        return change.in_force >= self.begin and change.edited <= self.end + RECOVERY_SECONDS * self.is_fault
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long changes took."""
+
+    count: int
+    p50: float
+    p99: float
+    worst: float
+
+
+def delays_of(seconds: Sequence[float]) -> Delays:
+    """Return the quantiles of some times."""
+    if len(seconds) < 2:
+        only = seconds[0] if seconds else 0.0
+        return Delays(len(seconds), only, only, only)
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
+    return Delays(len(seconds), cuts[49], cuts[98], max(seconds))
+
+
+def by_hour(changes: Iterable[Change], hour_of: Callable[[float], float]) -> dict[int, Delays]:
+    """Return the delays of each hour of the day."""
+    hours: defaultdict[int, list[float]] = defaultdict(list)
+    for change in changes:
+        hours[int(hour_of(change.edited))].append(change.seconds)
+    return {hour: delays_of(seconds) for hour, seconds in sorted(hours.items())}
+
+
+def by_span(changes: Sequence[Change], spans: Iterable[Span]) -> dict[str, Delays]:
+    """Return the delays by what else went on."""
+    found = {span.name: [each.seconds for each in changes if span.meets(each)] for span in spans}
+    return {name: delays_of(seconds) for name, seconds in found.items() if seconds}
+
+
+def undisturbed(changes: Iterable[Change], spans: Sequence[Span]) -> list[Change]:
+    """Return the changes that no fault met."""
+    faults = [span for span in spans if span.is_fault]
+    return [change for change in changes if not any(fault.meets(change) for fault in faults)]
+
+
+def deletions_without_request(
+    writes: Iterable[Mapping[str, Any]], removals: Mapping[str, Sequence[float]], leaving: Iterable[str]
+) -> list[Mapping[str, Any]]:
+    """Return the deletions of modules' objects in clusters that are not leaving and in which nobody removed anything.
+
+    `removals` are the times at which users removed a module, by cluster.
+    """
+    gone = frozenset(leaving)
+    return [
+        write
+        for write in writes
+        if write["verb"] in ON_REQUEST
+        and write["kind"] == "configmaps"
+        and write["cluster"] not in gone
+        and not any(at <= write["at"] for at in removals.get(write["cluster"], ()))
+    ]
+
+
+def writes_without_cause(
+    writes: Iterable[Mapping[str, Any]], touched: Mapping[str, Sequence[float]], spans: Sequence[Span], within: float
+) -> Counter[str]:
+    """Return the writes, by verb and kind, in clusters that nobody touched for some seconds, while nothing happened.
+
+    `touched` are the times of users' changes by cluster.
+    """
+    found: Counter[str] = Counter()
+    for write in writes:
+        at = write["at"]
+        happened = any(span.begin <= at <= span.end + within for span in spans)
+        if not happened and not any(0 <= at - each <= within for each in touched.get(write["cluster"], ())):
+            found[f"{write['verb']} {write['kind']}"] += 1
+    return found

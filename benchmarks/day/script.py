@@ -1,0 +1,56 @@
+"""The script of the day: at which hour what happens, and how much users change."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+PEAK_EDITS = 20.0
+"""Changes of users in a second of the wall clock, of 5,000 clusters in the busiest hour."""
+MISTAKES = 0.005
+CURVE = (1, 1, 1, 1, 1, 2, 5, 20, 60, 100, 100, 90, 60, 80, 95, 95, 80, 50, 25, 12, 8, 5, 3, 2)
+"""The share of the peak in each hour, in percent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line: the hour, the happening, and what it is given. In a fault changes may be late."""
+
+    hour: float
+    does: str
+    given: dict[str, Any] = field(default_factory=dict)
+    is_fault: bool = False
+
+
+SCRIPT = (
+    Entry(hour=1.0, does="hostile_cluster", given={"seconds": 3.0}),
+    Entry(hour=5.0, does="change_catalog"),
+    Entry(hour=7.0, does="joins", given={"share": 0.04, "minutes": 60}),
+    Entry(hour=8.0, does="release", given={"module": 0, "version": "1.1.0"}),
+    Entry(hour=9.0, does="back_up"),
+    Entry(hour=9.5, does="leaves", given={"share": 0.02, "minutes": 60}),
+    Entry(hour=10.0, does="restore_etcd", is_fault=True),
+    Entry(hour=11.0, does="release_bad", given={"module": 1, "version": "1.2.0", "minutes": 60}),
+    Entry(hour=12.5, does="upgrade_mandatory", given={"version": "1.1.0"}),
+    Entry(hour=13.5, does="region_unreachable", given={"minutes": 40}, is_fault=True),
+    Entry(hour=15.0, does="rotate_ca"),
+    Entry(hour=16.0, does="restart_api_server", is_fault=True),
+    Entry(hour=17.0, does="evict_replica", is_fault=True),
+    Entry(hour=18.0, does="upgrade_lifecycle_manager", is_fault=True),
+    Entry(hour=19.0, does="release", given={"module": 2, "version": "1.3.0"}),
+)
+
+
+def edits_a_second(hour: float, clusters: int) -> float:
+    """Return how many changes users make in a second at an hour, between the hours in proportion."""
+    whole = int(hour)
+    now, later = CURVE[whole % 24], CURVE[(whole + 1) % 24]
+    percent = now + (later - now) * (hour - whole)
+    return PEAK_EDITS * clusters / 5000 * percent / 100
+
+
+def entries_between(begin: float, end: float) -> Iterator[Entry]:
+    """Yield what happens in some hours, in their order; a second day repeats the first."""
+    for day in range(int(end // 24) + 1):
+        for entry in SCRIPT:
+            if begin <= entry.hour + 24 * day < end:
+                yield replace(entry, hour=entry.hour + 24 * day)

@@ -1,0 +1,199 @@
+"""All that runs in a day: control plane and etcd, replicas, Module Manager, real and simulated user clusters."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.day import documents, service
+from benchmarks.day.replicas import Replicas
+from benchmarks.processes.fleet import FleetProcess, run_controlled, serve_layers
+from benchmarks.processes.fleet_documents import CONFIGURED, Document, Layers, kyma_name
+from kube_runtime import Client, ClientOptions, NotFound, dump_yaml
+from kyma_demo.environment import Environment, prepare_kcp
+from kyma_demo.playground.kubelet import WatcherKubelet
+from kyma_fleet.identities import create_identity
+from kyma_local.cluster import LocalCluster
+from kyma_local.clusters import LocalClusters
+from kyma_local.ports import free_port
+from kyma_local.private_files import write_private
+from kyma_local.processes import ChildProcess, start_child
+from kyma_local.waiting import eventually
+from kyma_module_manager.rights import lease_namespace_of, roles_of
+from lifecycle_manager.contract.resources import KYMAS, SECRETS
+from lifecycle_manager.process.crd_installation import apply_objects
+from lifecycle_manager_api import names
+from tests.klm import Output, run_klm
+
+KCP = names.KCP_NAMESPACE
+OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="operators")
+JOINS_AT_A_TIME = 10
+
+
+@dataclass(eq=False)
+class Stage:
+    """What runs, for the happenings."""
+
+    folder: Path
+    clusters: LocalClusters
+    kcp: Client
+    fleet: FleetProcess
+    replicas: Replicas
+    chance: random.Random
+    speed: float
+    modules: int
+    children: dict[str, ChildProcess] = field(default_factory=dict)
+    joined: set[str] = field(default_factory=set)
+    leaving: set[str] = field(default_factory=set)
+    real: dict[str, LocalCluster] = field(default_factory=dict)
+    numbers: int = 0
+    background: list["asyncio.Future[None]"] = field(default_factory=list)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of an operator."""
+        return self.clusters.kcp.admin_kubeconfig
+
+    async def klm(self, *arguments: str) -> Output:
+        """Run `klm` as an operator does."""
+        return await run_klm(self.kubeconfig, *arguments)
+
+    async def pause(self, minutes: float, at_least: float = 0.0) -> None:
+        """Wait for some minutes of the day."""
+        await asyncio.sleep(max(minutes * 60 / self.speed, at_least))
+
+    async def join(self, count: int) -> list[str]:
+        """Let clusters join, as a broker registers them."""
+        first, self.numbers = self.numbers, self.numbers + count
+        turns = asyncio.Semaphore(JOINS_AT_A_TIME)
+
+        async def join_one(number: int) -> str:
+            name = kyma_name(number)
+            async with turns:
+                given = await self.fleet.do("join", name=name, number=number)
+                secret = documents.access_secret(name, given["kubeconfig"])
+                kyma = documents.kyma(name, number, documents.modules_of(number, self.modules))
+                await self.kcp.create(SECRETS, secret, KCP, field_manager="broker")
+                await self.kcp.create(KYMAS, kyma, KCP, field_manager="broker")
+            self.joined.add(name)
+            return name
+
+        return list(await asyncio.gather(*map(join_one, range(first, first + count))))
+
+    async def leave(self, name: str) -> list[str]:
+        """Let a cluster leave, as a broker does; return what is left in it."""
+        self.joined.discard(name)
+        self.leaving.add(name)
+        await self.kcp.delete(KYMAS, name, KCP)
+        await eventually(lambda: self._is_gone(name), every=0.5)
+        with suppress(NotFound):
+            await self.kcp.delete(SECRETS, f"kubeconfig-{name}", KCP)
+        self.leaving.discard(name)
+        return list((await self.fleet.do("remove", name=name))["remaining"])
+
+    async def _is_gone(self, name: str) -> bool:
+        try:
+            await self.kcp.get(KYMAS, name, KCP)
+        except NotFound:
+            return True
+        return False
+
+
+@asynccontextmanager
+async def open_stage(
+    folder: Path, *, real: int, seed: int, speed: float, modules: int, replicas: int
+) -> AsyncIterator[Stage]:
+    """Start everything but the clusters' registration."""
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+        layers = await stack.enter_async_context(serve_layers(folder, documents.VERSIONS))
+        clusters = await stack.enter_async_context(
+            LocalClusters.start(skrs=0, directory=folder / "clusters", audit="Metadata", fsync=True)
+        )
+        kcp = await stack.enter_async_context(
+            await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS)
+        )
+        catalog = documents.entries(msgspec.json.decode(layers.read_bytes(), type=Layers))
+        entries = [*catalog, documents.policy(), documents.strategy(600 / speed)]
+        manager, module = await _prepare(clusters, kcp, folder, entries)
+        event_port, admission_port = free_port(), free_port()
+        fleet = await stack.enter_async_context(
+            run_controlled(
+                "clusters", f"--folder={folder}", f"--port={event_port}", f"--seed={seed}", package="benchmarks.day"
+            )
+        )
+        more = (f"--self-signed-ca-rotation-grace={max(1, round(600 / speed))}s",)
+        running = Replicas(manager, folder, event_port, more)
+        chance = random.Random(seed)  # noqa: S311 - the same day each time
+        stage = Stage(folder, clusters, kcp, fleet, running, chance, speed, modules)
+        background = [
+            tasks.create_task(running.probe()),
+            tasks.create_task(service.serve(event_port, lambda: running.ready("events"))),
+            tasks.create_task(service.serve(admission_port, lambda: running.ready("admission"))),
+        ]
+        await clusters.kcp.route_service(KCP, "lifecycle-manager-webhook", 443, "127.0.0.1", admission_port)
+        stack.push_async_callback(running.close)
+        await asyncio.gather(*(running.start() for _ in range(replicas)))
+        stage.children["module-manager"] = await _start_module_manager(stage, module)
+        stack.push_async_callback(stage.children["module-manager"].stop)
+        if real:
+            background += await _add_real_clusters(stage, real, stack, tasks, event_port)
+        try:
+            yield stage
+        finally:
+            for task in background:
+                task.cancel()
+
+
+async def _prepare(clusters: LocalClusters, kcp: Client, folder: Path, entries: list[Document]) -> tuple[Path, Path]:
+    """Prepare the control plane as the demo does; return the kubeconfigs of Lifecycle Manager and Module Manager."""
+    kubeconfig = clusters.kcp.admin_kubeconfig
+    manager, _ = await prepare_kcp(Environment(kcp, kcp, kubeconfig, kubeconfig, folder, clusters))
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": lease_namespace_of(CONFIGURED)}}
+    await apply_objects(kcp, "---\n".join(map(dump_yaml, [namespace, *entries])))
+    module = await create_identity(kcp, kubeconfig, name="module-configured", namespace=KCP, roles=roles_of(CONFIGURED))
+    return manager, write_private(folder / "module-configured.kubeconfig", module)
+
+
+async def _start_module_manager(stage: Stage, kubeconfig: Path) -> ChildProcess:
+    command = [
+        str(Path(sys.executable).with_name("kyma-module-manager")),
+        "run",
+        "benchmarks.day.module:objects",
+        f"--kubeconfig={kubeconfig}",
+        "--health-address=127.0.0.1:0",
+    ]
+    return await start_child("module-manager", command, stage.folder / "module-manager.log")
+
+
+async def _add_real_clusters(
+    stage: Stage, count: int, stack: AsyncExitStack, tasks: asyncio.TaskGroup, event_port: int
+) -> list["asyncio.Task[None]"]:
+    """Start real clusters with an etcd of their own, and let them join by `klm join`, with tokens of ten minutes.
+
+    Their Watchers run as processes, and their module objects are applied; nobody edits there.
+    """
+    theirs = await stack.enter_async_context(
+        LocalClusters.start(skrs=count - 1, directory=stage.folder / "real", workloads=True)
+    )
+    kubelets = []
+    for number, cluster in enumerate((theirs.kcp, *theirs.skrs)):
+        name = f"real-{number}"
+        client = await stack.enter_async_context(
+            await Client.from_environment(cluster.admin_kubeconfig, options=OPTIONS)
+        )
+        routes = cluster.directory / "routes"
+        kubelet = WatcherKubelet(name, client, routes, stage.folder / "real", event_port)
+        kubelets.append(tasks.create_task(kubelet.run()))
+        modules = (f"--module={each}" for each in documents.modules_of(number, stage.modules))
+        joined = await stage.klm(
+            "join", name, f"--kubeconfig={cluster.admin_kubeconfig}", "--any-module", "--token-lifetime=10m", *modules
+        )
+        if joined.code:
+            raise RuntimeError(f"klm join {name}: {joined.text}{joined.errors}")
+        stage.real[name] = cluster
+    return kubelets

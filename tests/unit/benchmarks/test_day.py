@@ -1,0 +1,84 @@
+"""The script of the day is complete, and its rules find what they should."""
+
+import inspect
+
+import pytest
+
+from benchmarks.day.happenings import HAPPENINGS
+from benchmarks.day.judging import (
+    Change,
+    Span,
+    by_hour,
+    by_span,
+    delays_of,
+    deletions_without_request,
+    undisturbed,
+    writes_without_cause,
+)
+from benchmarks.day.script import CURVE, PEAK_EDITS, SCRIPT, Entry, edits_a_second, entries_between
+
+QUICK = Change("kyma-1", "configure", edited=100.0, in_force=100.5)
+LATE = Change("kyma-2", "configure", edited=210.0, in_force=240.0)
+FAULT = Span("region_unreachable", 200.0, 220.0, is_fault=True)
+DELETED = {"at": 50.0, "cluster": "kyma-1", "verb": "delete", "kind": "configmaps"}
+
+
+@pytest.mark.parametrize("entry", SCRIPT, ids=lambda entry: f"{entry.hour:g} {entry.does}")
+def test_each_line_of_the_script_names_a_happening_and_what_it_takes(entry: Entry) -> None:
+    inspect.signature(HAPPENINGS[entry.does]).bind("stage", **entry.given)
+
+
+def test_each_happening_is_in_the_script() -> None:
+    assert {entry.does for entry in SCRIPT} == set(HAPPENINGS)
+
+
+def test_script_is_in_the_order_of_the_hours_and_backs_up_an_hour_before_the_restore() -> None:
+    hours = [entry.hour for entry in SCRIPT]
+    assert hours == sorted(hours)
+    at = {entry.does: entry.hour for entry in SCRIPT}
+    assert at["restore_etcd"] - at["back_up"] == 1.0
+
+
+def test_second_day_repeats_the_first() -> None:
+    first, second = (list(entries_between(begin, begin + 24)) for begin in (0.0, 24.0))
+    assert [each.does for each in second] == [each.does for each in first]
+    assert [each.hour - 24 for each in second] == [each.hour for each in first]
+
+
+def test_rate_of_edits_follows_the_curve_and_the_size_of_the_fleet() -> None:
+    assert max(CURVE) == 100
+    assert edits_a_second(CURVE.index(100), 5_000) == PEAK_EDITS
+    assert edits_a_second(CURVE.index(100), 500) == PEAK_EDITS / 10
+    assert CURVE[7] < CURVE[8]
+    assert edits_a_second(7.0, 5_000) < edits_a_second(7.5, 5_000) < edits_a_second(8.0, 5_000)
+
+
+def test_quantiles_of_few_and_of_many_changes() -> None:
+    assert delays_of([]).count == 0
+    assert delays_of([3.0]).p99 == 3.0
+    assert (delays_of([1.0] * 99 + [50.0]).p50, delays_of([1.0] * 99 + [50.0]).worst) == (1.0, 50.0)
+
+
+def test_change_during_a_fault_or_shortly_after_does_not_count_against_the_bar() -> None:
+    shortly_after = Change("kyma-3", "configure", edited=270.0, in_force=272.0)
+    long_after = Change("kyma-3", "configure", edited=290.0, in_force=292.0)
+    assert undisturbed([QUICK, LATE, shortly_after, long_after], [FAULT]) == [QUICK, long_after]
+
+
+def test_changes_are_told_apart_by_hour_and_by_what_else_went_on() -> None:
+    assert {hour: each.count for hour, each in by_hour([QUICK, LATE], lambda at: at / 100).items()} == {1: 1, 2: 1}
+    assert by_span([QUICK, LATE], [FAULT])["region_unreachable"].worst == LATE.seconds
+
+
+def test_deletion_that_nobody_asked_for_is_found() -> None:
+    assert deletions_without_request([DELETED], {}, []) == [DELETED]
+    assert deletions_without_request([DELETED], {"kyma-1": [60.0]}, []) == [DELETED]
+    assert not deletions_without_request([DELETED], {"kyma-1": [40.0]}, [])
+    assert not deletions_without_request([DELETED], {}, ["kyma-1"])
+
+
+def test_write_without_a_user_and_without_a_happening_is_found() -> None:
+    write = {"at": 50.0, "cluster": "kyma-1", "verb": "apply", "kind": "configmaps"}
+    assert writes_without_cause([write], {}, [FAULT], within=10) == {"apply configmaps": 1}
+    assert not writes_without_cause([write], {"kyma-1": [45.0]}, [], within=10)
+    assert not writes_without_cause([{**write, "at": 225.0}], {}, [FAULT], within=10)
