@@ -1,6 +1,6 @@
 """A day of a fleet, compressed: what coincides, what grows, and what drifts, as nobody sees in minutes.
 
-`make day` runs it (`python -m benchmarks.day`). `script` is the table of what happens at which hour, and `happenings`
+`make day` runs it (`python -m benchmarks.day`). `script` is the table of what happens at which hour, and `actions`
 has a function for each. `stage` has what runs: a control plane with etcd, the replicas of Lifecycle Manager behind
 something like a Service, a Module Manager, and the user clusters. `clusters` is the program of the simulated ones, with
 their users and Watchers (`watchers`). All is judged from outside: `observing` samples the processes, `judging` has the

@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from benchmarks.day import observing, report
-from benchmarks.day.happenings import HAPPENINGS, mistake
+from benchmarks.day.actions import ACTIONS, mistake
 from benchmarks.day.judging import Span
 from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
 from benchmarks.day.stage import KCP, Stage, open_stage
@@ -64,7 +64,6 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.stderr, flush=True)
         samples.clear()
         audit = (stage.clusters.kcp.directory / "audit.log").stat().st_size
-        (folder / "writes.jsonl").write_bytes(b"")  # what the start wrote is not judged
         day = Day(stage, options)
         await day.run()
         await asyncio.sleep(min(SETTLE_SECONDS, 30))
@@ -119,7 +118,7 @@ class Day:
         outcome: dict[str, Any]
         try:
             async with asyncio.timeout(600):
-                outcome = await HAPPENINGS[entry.does](self.stage, **entry.given)
+                outcome = await ACTIONS[entry.does](self.stage, **entry.given)
         except Exception as error:  # noqa: BLE001 - the day goes on, and the report says so
             outcome = {"failed": repr(error)[:500]}
         span = Span(entry.does, begin, time.time(), entry.is_fault)

@@ -23,7 +23,8 @@ Document = dict[str, Any]
 def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callable[[float], float]) -> int:
     """Judge, write both files, and return 1 if a bar was missed."""
     changes = [Change(**line) for line in _lines(folder / "changes.jsonl")]
-    writes = list(_lines(folder / "writes.jsonl"))
+    began = found["day"]["began"]  # what the start wrote is not judged
+    writes = [line for line in _lines(folder / "writes.jsonl") if line["at"] >= began]
     touched: defaultdict[str, list[float]] = defaultdict(list)
     removals: defaultdict[str, list[float]] = defaultdict(list)
     for change in changes:

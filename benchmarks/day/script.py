@@ -13,7 +13,7 @@ CURVE = (1, 1, 1, 1, 1, 2, 5, 20, 60, 100, 100, 90, 60, 80, 95, 95, 80, 50, 25, 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line: the hour, the happening, and what it is given. In a fault changes may be late."""
+    """One line: the hour, the action, and what it is given. In a fault changes may be late."""
 
     hour: float
     does: str

@@ -37,7 +37,7 @@ JOINS_AT_A_TIME = 10
 
 @dataclass(eq=False)
 class Stage:
-    """What runs, for the happenings."""
+    """What runs, for the actions."""
 
     folder: Path
     clusters: LocalClusters

@@ -83,6 +83,7 @@ NAVIGATION: Sequence[Mapping[str, object]] = (
             "silence.md",
             "replicas.md",
             "scaling.md",
+            "sizing.md",
             "performance.md",
             "fairness.md",
             "trust.md",

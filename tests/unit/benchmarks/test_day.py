@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from benchmarks.day.happenings import HAPPENINGS
+from benchmarks.day.actions import ACTIONS
 from benchmarks.day.judging import (
     Change,
     Span,
@@ -24,12 +24,12 @@ DELETED = {"at": 50.0, "cluster": "kyma-1", "verb": "delete", "kind": "configmap
 
 
 @pytest.mark.parametrize("entry", SCRIPT, ids=lambda entry: f"{entry.hour:g} {entry.does}")
-def test_each_line_of_the_script_names_a_happening_and_what_it_takes(entry: Entry) -> None:
-    inspect.signature(HAPPENINGS[entry.does]).bind("stage", **entry.given)
+def test_each_line_of_the_script_names_an_action_and_what_it_takes(entry: Entry) -> None:
+    inspect.signature(ACTIONS[entry.does]).bind("stage", **entry.given)
 
 
-def test_each_happening_is_in_the_script() -> None:
-    assert {entry.does for entry in SCRIPT} == set(HAPPENINGS)
+def test_each_action_is_in_the_script() -> None:
+    assert {entry.does for entry in SCRIPT} == set(ACTIONS)
 
 
 def test_script_is_in_the_order_of_the_hours_and_backs_up_an_hour_before_the_restore() -> None:
@@ -77,7 +77,7 @@ def test_deletion_that_nobody_asked_for_is_found() -> None:
     assert not deletions_without_request([DELETED], {}, ["kyma-1"])
 
 
-def test_write_without_a_user_and_without_a_happening_is_found() -> None:
+def test_write_without_a_user_and_without_an_action_is_found() -> None:
     write = {"at": 50.0, "cluster": "kyma-1", "verb": "apply", "kind": "configmaps"}
     assert writes_without_cause([write], {}, [FAULT], within=10) == {"apply configmaps": 1}
     assert not writes_without_cause([write], {"kyma-1": [45.0]}, [], within=10)
