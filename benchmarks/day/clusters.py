@@ -24,7 +24,7 @@ from benchmarks.day.documents import OPTIONAL, region_of
 from benchmarks.day.watchers import FleetWatcher
 from benchmarks.processes.fleet_documents import API, MERGE, THINGS, Document
 from benchmarks.processes.output import write_line
-from benchmarks.processes.simulated_fleet import _server_tls
+from benchmarks.processes.simulated_fleet import server_tls
 from kube_simulation import Delay, NeverAnswer, Rule, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager_api import Watched, WatchedGvk, names
 
@@ -232,7 +232,7 @@ class DayClusters:
 
 async def serve(options: argparse.Namespace) -> None:
     """Serve the clusters and execute commands until the input ends."""
-    tls, ca = _server_tls()
+    tls, ca = server_tls()
     changes, writes = ((options.folder / f"{name}.jsonl").open("w", buffering=1) for name in ("changes", "writes"))
     async with serve_simulation(history=200, records=0, tls=tls) as simulation:
         chance = random.Random(options.seed)  # noqa: S311 - the same day each time
