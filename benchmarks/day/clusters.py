@@ -24,7 +24,7 @@ from benchmarks.day.documents import OPTIONAL, region_of
 from benchmarks.day.watchers import FleetWatcher
 from benchmarks.processes.fleet_documents import API, MERGE, THINGS, Document
 from benchmarks.processes.output import write_line
-from benchmarks.processes.simulated_fleet import server_tls
+from benchmarks.processes.server_tls import server_tls
 from kube_simulation import Delay, NeverAnswer, Rule, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager_api import Watched, WatchedGvk, names
 
