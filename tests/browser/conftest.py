@@ -99,7 +99,12 @@ async def served(fleet: Fleet, port: int) -> AsyncIterator[str]:
     made_up = MadeUp(
         fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer, rollouts=lambda: fleet.rollouts
     )
-    server = server_for(create_app(made_up.sources(), OneToken()), "127.0.0.1", port, bounds=Bounds(connections=100))
+    server = server_for(
+        create_app(made_up.sources(), OneToken(), control_plane="kcp.example:6443"),
+        "127.0.0.1",
+        port,
+        bounds=Bounds(connections=100),
+    )
     serving = asyncio.create_task(server.serve())
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True

@@ -69,6 +69,30 @@ async def test_filters_are_in_the_address_and_stay_live(fleet: Fleet, address: s
     await expect(page.locator(".squares > a")).to_have_count(20)
 
 
+async def test_typing_filters_at_once_and_back_leads_to_the_page_before(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 100)
+    await page.goto(address)
+    await page.get_by_label("Name or cause").press_sequentially("kyma-0001")
+    await expect(page.locator(".squares > a")).to_have_count(10)
+    fleet.kymas.pop("kyma-00013")
+    await expect(page.locator(".squares > a")).to_have_count(9, timeout=5_000)
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.get_by_role("button", name="Copy the names").click()
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert sorted(copied.split()) == [f"kyma-0001{number}" for number in "012456789"]
+    await page.get_by_label("Name or cause").press("Enter")
+    await page.wait_for_url("**/?text=kyma-0001")
+    await page.go_back()
+    await expect(page.locator(".squares > a")).to_have_count(99)
+    await page.get_by_label("State").select_option("Error")
+    await page.wait_for_url("**/?state=Error")
+    await page.go_back()
+    await expect(page.locator(".squares > a")).to_have_count(99)
+    await expect(page.get_by_label("State")).to_have_value("")
+    versions = page.locator("#versions option")
+    assert [await each.get_attribute("value") for each in await versions.all()] == ["1.2.0", "1.3.0"]
+
+
 async def test_causes_come_first_with_their_clusters(fleet: Fleet, address: str, page: Page) -> None:
     many(fleet, 194)
     await page.goto(address)
@@ -107,6 +131,7 @@ async def test_every_page_meets_wcag_aa(
             "/modules/api-gateway",
             "/rollouts/api-gateway-regular-2",
             "/kymas/no",
+            "/no",
         ):
             await page.goto(address + path)
             await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
@@ -169,7 +194,14 @@ async def test_changes_of_the_last_hour_are_listed_as_they_come(fleet: Fleet, ad
     recent = page.get_by_role("region", name="Changes of the last hour")
     await expect(recent).to_contain_text("No cluster became ready")
     fleet.put("kyma-00003", "Error", MISTAKE, since=datetime.now(UTC).isoformat())
-    await expect(recent.get_by_role("row", name="kyma-00003 Error")).to_contain_text("NetworkTooWide", timeout=5_000)
+    rows = recent.locator("tbody tr")
+    await expect(rows).to_contain_text("NetworkTooWide", timeout=5_000)
+    await expect(rows.get_by_role("link", name="kyma-00003")).to_be_visible()
+    fleet.put("kyma-00004", "Error", MISTAKE, since=datetime.now(UTC).isoformat())
+    await expect(rows.locator(".number")).to_have_text("2", timeout=5_000)
+    await expect(rows).to_have_count(1)
+    await rows.get_by_role("link", name="2", exact=True).click()
+    await expect(page.locator(".squares > a")).to_have_count(3)
 
 
 async def test_rollout_is_followed_on_the_overview_and_on_its_page(fleet: Fleet, address: str, page: Page) -> None:
@@ -284,14 +316,14 @@ async def test_empty_fleet_and_filter_without_a_match_say_so(fleet: Fleet, addre
     many(fleet, 97 * 60)
     await expect(page.locator("caption")).to_contain_text("The worst 10 of 180", timeout=20_000)
     await page.goto(f"{address}/?state=Error")
-    await expect(page.locator("caption")).to_contain_text("The worst 50 of 60")
-    await expect(page.locator(".worst tbody tr")).to_have_count(50)
+    await expect(page.locator("caption")).to_contain_text("All 60 that are not ready, among the 60 of 5,820")
+    await expect(page.locator(".worst tbody tr")).to_have_count(60)
     await page.goto(f"{address}/?region={REGIONS[0]}&state=Error")
-    await expect(page.locator("caption")).to_contain_text("All 20 that are not ready, among the 20 of 5820")
+    await expect(page.locator("caption")).to_contain_text("All 20 that are not ready, among the 20 of 5,820")
     await page.goto(f"{address}/?text=nothing")
     await expect(page.locator("#squares .nothing")).to_contain_text("No cluster matches the filter")
     await page.goto(f"{address}/?state=Ready")
-    await expect(page.locator("#squares .nothing")).to_contain_text("Of 5820 clusters, these 5640 are ready")
+    await expect(page.locator("#squares .nothing")).to_contain_text("Of 5,820 clusters, these 5,640 are ready")
 
 
 async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, page: Page) -> None:
@@ -326,7 +358,7 @@ async def test_ten_thousand_clusters_are_shown(fleet: Fleet, address: str, page:
     await page.set_viewport_size({"width": 1400, "height": 900})
     await page.goto(address)
     await expect(page.locator(".squares > a")).to_have_count(10_000)
-    await expect(page.locator("#counts")).to_contain_text("10000 in all")
+    await expect(page.locator("#counts")).to_contain_text("10,000 in all")
     await photograph(page, "fleet")
     fleet.put("kyma-09999", "Error", "no nodes")
     await expect(page.locator("#k-kyma-09999")).to_have_class(ERROR, timeout=10_000)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kyma_fleet_page.fleet import Filter, Fleet, grouped, square_of
+from kyma_fleet_page.fleet import Filter, Fleet, by_cause, grouped, square_of
 from kyma_fleet_page.streams import filter_of
 from lifecycle_manager_api import Kyma, State, names
 from tests import builders
@@ -84,6 +84,18 @@ def test_recent_changes_are_those_of_being_ready_the_last_first() -> None:
     kymas = [changed("a", "10:00"), changed("b", "12:00"), changed("c", "11:00"), builders.kyma("d")]
     fleet = Fleet().updated(kymas)
     assert [each.name for each in fleet.changes_since(datetime(2026, 11, 22, 11, tzinfo=UTC))] == ["b", "c"]
+
+
+def test_changes_of_one_cause_are_one_group_in_the_order_of_the_last() -> None:
+    fleet = Fleet().updated([on_page("a"), on_page("b", "Error"), on_page("c"), on_page("d", "Warning")])
+    groups = by_cause(fleet.squares[name] for name in "cbda")
+    assert [[each.name for each in group] for group in groups] == [["c", "a"], ["b"], ["d"]]
+
+
+def test_filters_suggest_what_clusters_have() -> None:
+    fleet = Fleet().updated([on_page("a"), on_page("b", version="2.0.0"), on_page("c")])
+    assert list(fleet.versions) == ["1.0.0", "2.0.0"]
+    assert set(fleet.channels) == {each.channel for each in fleet.squares.values()}
 
 
 def test_clusters_are_grouped() -> None:

@@ -65,6 +65,7 @@ async def browser() -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(
         MadeUp(kymas, note=SCRIPT, rollouts=lambda: [hostile_rollout()]).sources(),
         KnownTokens(),
+        control_plane="kcp.example:6443",
         hosts=["fleet.example"],
     )
     transport = httpx.ASGITransport(app)
@@ -92,6 +93,21 @@ async def test_texts_of_clusters_stay_texts_and_no_inline_script_is_allowed(brow
         assert "script-src 'self'" in policy
         assert "unsafe" not in policy
     assert "&lt;script&gt;" in (await browser.get("/kymas/a", headers={"Authorization": "Bearer good"})).text
+
+
+async def test_header_names_the_user_and_the_control_plane(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/modules", headers={"Authorization": "Bearer good"})
+    assert "<b>good</b> at kcp.example:6443" in answer.text
+    assert "kcp.example" not in (await browser.get("/modules")).text
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/kymas/a/nothing", "/modules/", f"/{SCRIPT}"])
+async def test_unknown_path_is_answered_by_a_page(browser: httpx.AsyncClient, path: str) -> None:
+    assert (await browser.get(path)).status_code == 401
+    answer = await browser.get(path, headers={"Authorization": "Bearer good"})
+    assert answer.status_code == 404
+    assert "There is no page /" in answer.text
+    assert SCRIPT not in answer.text
 
 
 async def test_token_stays_in_the_process_and_the_cookie_names_a_session(
@@ -192,7 +208,7 @@ async def test_page_is_served_under_its_own_names_alone(browser: httpx.AsyncClie
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/nothing", 404), ("GET", "/static/secrets", 404), ("PUT", "/", 405), ("POST", "/sign-in", 403)],
+    [("GET", "/nothing", 401), ("GET", "/static/secrets", 404), ("PUT", "/", 405), ("POST", "/sign-in", 403)],
 )
 async def test_every_answer_has_the_security_headers(
     browser: httpx.AsyncClient, method: str, path: str, status: int

@@ -15,7 +15,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
@@ -24,12 +24,10 @@ from typing import Any, get_args
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
-from kube_runtime.ages import age
 from kyma_fleet.comparison import ComparedObject
 from kyma_fleet.problems import Problem
 from kyma_fleet_page import rollouts
@@ -41,7 +39,7 @@ from kyma_fleet_page.cluster import (
     conditions_of,
     modules_of,
 )
-from kyma_fleet_page.fleet import GOOD, Filter, Grouping, grouped
+from kyma_fleet_page.fleet import Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
 from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
@@ -49,8 +47,9 @@ from kyma_fleet_page.oidc_sign_in import OidcSignIn
 from kyma_fleet_page.sessions import OperatorSessions
 from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
+from kyma_fleet_page.templating import environment, link
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State, find, names
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, find, names
 
 MAX_PAGES = 200
 MAX_OF_ONE_USER = 20
@@ -64,20 +63,6 @@ STATIC = {
     "htmx-sse.min.js": "text/javascript; charset=utf-8",
     "LICENSES.txt": "text/plain; charset=utf-8",
 }
-MAX_RECENT = 30
-LETTERS = {
-    State.READY: "",
-    State.PROCESSING: "P",
-    State.WARNING: "W",
-    State.ERROR: "E",
-    State.DELETING: "D",
-    State.UNMANAGED: "U",
-    State.EMPTY: "?",
-}
-
-SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "not in order"), "note": ("·", "note")}
-"""For each mark of an explanation its sign, and what a screen reader says."""
-LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +95,14 @@ def create_app(
     sources: PageSources,
     access: Authorizer,
     *,
+    control_plane: str = "",
     hosts: Collection[str] = (),
     provider: IdentityProvider | None = None,
     sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
     clock: Clock = SYSTEM_CLOCK,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Guard:
-    """Return the application; `hosts` are its names beside those of loopback addresses.
+    """Return the application. `control_plane` is its name, `hosts` are those of the page beside loopback addresses.
 
     `provider`: where its users may sign in, beside the form for a token; `sign_ins`: further ways, by path.
     """
@@ -124,7 +110,7 @@ def create_app(
     pages = _Pages(
         sources, access, Live(sources.kymas, sources.rollouts), clock=clock, heartbeat_seconds=heartbeat_seconds
     )
-    pages.templates.globals["single_sign_on"] = provider is not None
+    pages.templates.globals |= {"single_sign_on": provider is not None, "control_plane": control_plane}
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
     async def asset(request: Request) -> Response:
@@ -155,6 +141,7 @@ def create_app(
         "/kymas/{name}/change": pages.change,
         "/kymas/{name}/objects": pages.objects,
         "/kymas/{name}/modules/{module}/difference": pages.difference,
+        "/{path:path}": pages.unknown,
     }.items():
         app.add_route(path, pages.signing_in.protected(page), methods=["GET"])
     return Guard(app, hosts)
@@ -169,20 +156,7 @@ class _Pages:
         self.signing_in = SignIn(access, OperatorSessions(clock), self._html)
         self._live = live
         self._open: Counter[str] = Counter()
-        self.templates = Environment(
-            loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-        )
-        self.templates.globals |= {
-            "letters": LETTERS,
-            "good": GOOD,
-            "signs": SIGNS,
-            "css": css_class,
-            "link": _link,
-            "everything": Filter(),
-            "max_recent": MAX_RECENT,
-            "line_classes": LINE_CLASSES,
-        }
-        self.templates.filters |= {"age": age, "moment": rollouts.moment}
+        self.templates = environment()
         self._streams = Streams(live, self.templates, heartbeat_seconds)
 
     async def fleet(self, request: Request) -> Response:
@@ -190,6 +164,7 @@ class _Pages:
         wanted, fleet = filter_of(request.query_params), self._live.current()
         may_list_rollouts = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         return await self._rendered(
+            request,
             "fleet.html",
             under_way=rollouts.under_way(fleet.rollouts) if may_list_rollouts else None,
             completed=rollouts.last_completed(fleet.rollouts),
@@ -198,7 +173,7 @@ class _Pages:
             squares=fleet.shown(wanted),
             groups=get_args(Grouping)[1:],
             recent=recent_changes(fleet),
-            live=f"shown={self._live.version}&{_link(wanted).partition('?')[2]}",
+            live=f"shown={self._live.version}&{link(wanted).partition('?')[2]}",
             total=len(fleet.squares),
         )
 
@@ -206,8 +181,12 @@ class _Pages:
         """Show the squares alone, for a page that loads them anew."""
         wanted, fleet = filter_of(request.query_params), self._live.current()
         return await self._rendered(
-            "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), total=len(fleet.squares)
+            request, "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), total=len(fleet.squares)
         )
+
+    async def unknown(self, request: Request) -> Response:
+        """Say that there is no such page."""
+        return await self._missing(request, f"page {request.url.path}")
 
     async def ping(self, _: Request) -> Response:
         """Answer a page whose stream is silent: it loads itself anew."""
@@ -238,7 +217,9 @@ class _Pages:
         known = {each.spec.module_name: each for each in releases or ()}
         counts = self._live.current().modules
         modules = [(name, known.get(name), counts.get(name) or Counter()) for name in sorted({*known, *counts})]
-        return await self._rendered("modules.html", modules=modules, hidden=releases is None, live=self._live_reload())
+        return await self._rendered(
+            request, "modules.html", modules=modules, hidden=releases is None, live=self._live_reload()
+        )
 
     async def module(self, request: Request) -> Response:
         """Show one module: versions, channels, states."""
@@ -247,10 +228,11 @@ class _Pages:
         releases = await self._releases(request) or ()
         release = next((each for each in releases if each.spec.module_name == name), None)
         if release is None and name not in fleet.modules:
-            return self._html("not-found.html", 404, what=f"a module {name}")
+            return await self._missing(request, f"module {name} in this control plane")
         may_list = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         its = fleet.rollouts if may_list else ()
         return await self._rendered(
+            request,
             "module.html",
             name=name,
             release=release,
@@ -265,9 +247,9 @@ class _Pages:
         name = request.path_params["name"]
         found = next((each for each in rollouts.shown_rollouts(self._sources.rollouts()) if each.name == name), None)
         if found is None or not await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE):
-            return self._html("not-found.html", 404, what=f"a ModuleRollout {name}")
+            return await self._missing(request, f"ModuleRollout {name} in this control plane")
         live = urlencode({"rollout": name, "shown": found.revision})
-        return await self._rendered("rollout.html", shown=found, live=live)
+        return await self._rendered(request, "rollout.html", shown=found, live=live)
 
     async def cluster(self, request: Request) -> Response:
         """Show one cluster as a tree."""
@@ -281,43 +263,43 @@ class _Pages:
         """Show the last change of a cluster: it is read from the API server, so only when the page asks for it."""
         name = request.path_params["name"]
         if self._sources.kyma(name) is None:
-            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+            return await self._missing(request, f"Kyma {name} in this control plane")
         try:
             moments, problem = await self._sources.last_change(name, self._rights_of(request)), ""
         except KubeError as error:
             moments, problem = (), f"it cannot be read: {type(error).__name__}"
-        return await self._rendered("change.html", moments=moments, problem=problem)
+        return await self._rendered(request, "change.html", moments=moments, problem=problem)
 
     async def objects(self, request: Request) -> Response:
         """Show the Kyma and what belongs to it as YAML, as it is in the control plane."""
         name = request.path_params["name"]
         if self._sources.kyma(name) is None:
-            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+            return await self._missing(request, f"Kyma {name} in this control plane")
         try:
             objects, problem = await self._sources.objects(name, self._rights_of(request)), ""
         except KubeError as error:
             objects, problem = (), f"they cannot be read: {type(error).__name__}"
-        return await self._rendered("objects.html", objects=objects, problem=problem)
+        return await self._rendered(request, "objects.html", objects=objects, problem=problem)
 
     async def difference(self, request: Request) -> Response:
         """Show what would change of a module in a cluster, by a dry run there."""
         name, module = request.path_params["name"], request.path_params["module"]
         kyma = self._sources.kyma(name)
         if kyma is None or module not in {each.name for each in kyma.status.modules}:
-            return self._html("not-found.html", 404, what=f"a module {module} in the cluster of Kyma {name}")
+            return await self._missing(request, f"module {module} in the cluster of Kyma {name}")
         try:
             differences, problem = await self._sources.difference(name, module, self._rights_of(request)), ""
         except Problem as error:
             differences, problem = (), str(error)
         except KubeError as error:
             differences, problem = (), f"it cannot be compared: {type(error).__name__}"
-        return await self._rendered("difference.html", differences=differences, problem=problem)
+        return await self._rendered(request, "difference.html", differences=differences, problem=problem)
 
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
         kyma = self._sources.kyma(name)
         if kyma is None:
-            return self._html("not-found.html", 404, what=f"a Kyma {name}")
+            return await self._missing(request, f"Kyma {name} in this control plane")
         may_list = self._rights_of(request)
         try:
             events, problem = await self._sources.events(name, may_list), ""
@@ -325,6 +307,7 @@ class _Pages:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
         live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"
         return await self._rendered(
+            request,
             template,
             live=live,
             kyma=kyma,
@@ -375,21 +358,14 @@ class _Pages:
     def _revision(self, name: str) -> str:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
 
-    async def _rendered(self, template: str, **context: Any) -> Response:
+    async def _missing(self, request: Request, what: str) -> Response:
+        return await self._rendered(request, "not-found.html", 404, what=what)
+
+    async def _rendered(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""
-        return await asyncio.to_thread(self._html, template, 200, **context)
+        user = await self._access.user_of(self.signing_in.token_of(request))
+        return await asyncio.to_thread(self._html, template, status, user=user, **context)
 
     def _html(self, template: str, status: int, **context: Any) -> Response:
         text = self.templates.get_template(template).render(**context, now=datetime.now(UTC), grouped=grouped)
         return HTMLResponse(text, status)
-
-
-def css_class(state: State) -> str:
-    """Return the CSS class of a state."""
-    return state.value.lower() or "new"
-
-
-def _link(wanted: Filter, **changes: str) -> str:
-    """Return the address of the fleet with another filter."""
-    query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
-    return f"/?{urlencode(query)}" if query else "/"

@@ -120,15 +120,15 @@ class Fleet:
     @cached_property
     def causes(self) -> Sequence[CauseGroup]:
         """Why clusters are not ready, the worst state and the most clusters first."""
-        found: dict[tuple[State, str], list[Square]] = {}
-        for square in self.squares.values():
-            if square.state not in GOOD:
-                found.setdefault((square.state, square.cause_key), []).append(square)
         causes = [
             CauseGroup(
-                key, state, len(those), min(filter(None, (each.since for each in those)), default=None), those[0].cause
+                those[0].cause_key,
+                those[0].state,
+                len(those),
+                min(filter(None, (each.since for each in those)), default=None),
+                those[0].cause,
             )
-            for (state, key), those in found.items()
+            for those in by_cause(each for each in self.squares.values() if each.state not in GOOD)
         ]
         return sorted(causes, key=lambda each: (WORST_FIRST.index(each.state), -each.clusters, each.key))
 
@@ -141,6 +141,16 @@ class Fleet:
     def regions(self) -> Sequence[str]:
         """The regions of the clusters."""
         return sorted({each.region for each in self.squares.values()} - {""})
+
+    @cached_property
+    def channels(self) -> Sequence[str]:
+        """The channels of the clusters."""
+        return sorted({each.channel for each in self.squares.values()} - {""})
+
+    @cached_property
+    def versions(self) -> Sequence[str]:
+        """The versions of modules that clusters have."""
+        return sorted({version for counts in self.modules.values() for version, _, _ in counts} - {""})
 
     @cached_property
     def modules(self) -> Mapping[str, Counter[tuple[str, str, State]]]:
@@ -169,6 +179,14 @@ class Fleet:
     def has_others_than(self, before: "Fleet") -> bool:
         """Tell whether clusters came or went."""
         return self.squares.keys() != before.squares.keys()
+
+
+def by_cause(squares: Iterable[Square]) -> Sequence[Sequence[Square]]:
+    """Return the clusters of each state and cause, in the order of the first of each."""
+    found: dict[tuple[State, str], list[Square]] = {}
+    for each in squares:
+        found.setdefault((each.state, each.cause_key), []).append(each)
+    return list(found.values())
 
 
 def square_of(kyma: Kyma) -> Square:

@@ -24,6 +24,7 @@ from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.problems import ROLES, Problem
 from kyma_fleet.screen import say
+from kyma_fleet.steering import who
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.serving import BOUNDS, LOOPBACK, page_of
 from kyma_fleet_page.signing_in import SignIn
@@ -60,6 +61,7 @@ class OwnAccess:
     """Lets in who has the key of this process; requests are made with the rights of the kubeconfig."""
 
     client: Client
+    user: str
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     async def of(self, token: str) -> AccessDecision:
@@ -69,7 +71,7 @@ class OwnAccess:
 
     async def user_of(self, _: str) -> str:
         """Return the name of the one user."""
-        return "own"
+        return self.user
 
     async def may_list(self, token: str, resource: Resource[Any], namespace: str) -> bool:
         """Tell whether a kind is shown: what is watched, and what the API server says of anything else."""
@@ -114,7 +116,7 @@ async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
         raise Problem(f"you may not {', '.join(missing[:3])}; {ROLES}")
     manager = Manager(kcp, ManagerOptions(name="klm-ui"), namespace=names.KCP_NAMESPACE)
     offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
-    access = OwnAccess(kcp)
+    access = OwnAccess(kcp, await who(kcp))
     link = OneTimeLink(access)
     app = page_of(manager, kcp, offers, PageSettings(), access, {ONCE: link.use})
     try:

@@ -95,6 +95,7 @@ def page_of(
     return create_app(
         sources,
         access,
+        control_plane=kcp.server.partition("://")[2],
         hosts=settings.hosts,
         provider=IdentityProvider.configured(settings.oidc),
         sign_ins=sign_ins,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from jinja2 import Environment
 
 from kyma_fleet_page.access import MayList
-from kyma_fleet_page.fleet import Filter, Fleet, Grouping, Square
+from kyma_fleet_page.fleet import Filter, Fleet, Grouping, Square, by_cause
 from kyma_fleet_page.live import Live, Update
 from kyma_fleet_page.rollouts import last_completed, under_way
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
@@ -89,9 +89,9 @@ def filter_of(query: Mapping[str, str]) -> Filter:
     return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
 
 
-def recent_changes(fleet: Fleet) -> Sequence[Square]:
-    """Return the clusters that became ready, or ceased to be, in the last hour."""
-    return fleet.changes_since(datetime.now(UTC) - RECENT)
+def recent_changes(fleet: Fleet) -> Sequence[Sequence[Square]]:
+    """Return the clusters that became ready, or ceased to be, in the last hour, by cause; the last change first."""
+    return by_cause(fleet.changes_since(datetime.now(UTC) - RECENT))
 
 
 def heartbeat() -> str:

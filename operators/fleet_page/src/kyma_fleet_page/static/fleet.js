@@ -22,9 +22,12 @@ async function watch(banner) {
 }
 if (document.querySelector("[sse-connect]")) setInterval(watch, 250, document.getElementById("stale"));
 
-// Filters apply when they are changed; what is empty stays out of the address.
+// Back shows the fleet as its address says, not as it was left.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
+
+// What is typed filters the squares at once, and is in the address after Enter; what is chosen is there at once.
 document.documentElement.classList.add("js");
-document.querySelector("form.filters")?.addEventListener("change", (event) => event.currentTarget.requestSubmit());
+document.querySelector("form.filters")?.addEventListener("change", (event) => event.target.matches("select") && event.currentTarget.requestSubmit());
 document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
@@ -32,7 +35,8 @@ document.querySelector("form.filters")?.addEventListener("formdata", (event) => 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button.copy");
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  const names = new Set([...document.querySelectorAll(button.dataset.copyNames)].map((each) => decodeURIComponent(each.pathname.slice(7))));
+  await navigator.clipboard.writeText(button.dataset.copy ?? [...names].join("\n"));
   button.textContent = "Copied";
 });
 

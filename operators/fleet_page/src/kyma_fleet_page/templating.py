@@ -1,0 +1,57 @@
+"""The templates of the pages, and what they may use."""
+
+from dataclasses import asdict, replace
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from kube_runtime.ages import age
+from kyma_fleet_page.fleet import GOOD, Filter
+from kyma_fleet_page.rollouts import moment
+from lifecycle_manager_api import State
+
+MAX_RECENT = 30
+LETTERS = {
+    State.READY: "",
+    State.PROCESSING: "P",
+    State.WARNING: "W",
+    State.ERROR: "E",
+    State.DELETING: "D",
+    State.UNMANAGED: "U",
+    State.EMPTY: "?",
+}
+
+SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "not in order"), "note": ("·", "note")}
+"""For each mark of an explanation its sign, and what a screen reader says."""
+LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
+
+
+def environment() -> Environment:
+    """Return the templates. `number` separates thousands."""
+    templates = Environment(
+        loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    templates.globals |= {
+        "letters": LETTERS,
+        "good": GOOD,
+        "signs": SIGNS,
+        "css": css_class,
+        "link": link,
+        "everything": Filter(),
+        "max_recent": MAX_RECENT,
+        "line_classes": LINE_CLASSES,
+        "user": "",
+    }
+    templates.filters |= {"age": age, "moment": moment, "number": "{:,}".format}
+    return templates
+
+
+def css_class(state: State) -> str:
+    """Return the CSS class of a state."""
+    return state.value.lower() or "new"
+
+
+def link(wanted: Filter, **changes: str) -> str:
+    """Return the address of the fleet with another filter."""
+    query = {key: value for key, value in asdict(replace(wanted, **changes)).items() if value}  # type: ignore[arg-type]
+    return f"/?{urlencode(query)}" if query else "/"
