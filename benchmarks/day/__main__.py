@@ -19,6 +19,7 @@ from benchmarks.day.actions import ACTIONS, mistake
 from benchmarks.day.judging import Span
 from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
 from benchmarks.day.stage import KCP, Stage, open_stage
+from benchmarks.processes.fleet_documents import CONFIGURED
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
@@ -156,7 +157,7 @@ class Day:
         """Return which clusters do not have what their Kymas say."""
         kymas = (await self.stage.kcp.list(KYMAS, KCP)).items
         expected = {
-            each.metadata.name: [module.name for module in each.status.modules if module.name != report.CONFIGURED]
+            each.metadata.name: [module.name for module in each.status.modules if module.name != CONFIGURED]
             for each in kymas
         }
         wrong: dict[str, Any] = (await self.stage.fleet.do("wrong", kymas=expected))["wrong"]

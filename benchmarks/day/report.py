@@ -12,9 +12,7 @@ import msgspec
 
 from benchmarks.day import judging
 from benchmarks.day.judging import Change, Span
-from benchmarks.processes.fleet_documents import CONFIGURED
 
-__all__ = ["CONFIGURED", "write"]
 CAUSE_SECONDS = 330.0
 """The longest interval at which something is reconciled without an event, and a little more."""
 Document = dict[str, Any]
