@@ -125,8 +125,7 @@ nav = {navigation}
 invalid_links = true
 invalid_link_anchors = true
 
-[project.extra.version]
-provider = "mike"
+{versions}
 
 [project.theme]
 language = "en"

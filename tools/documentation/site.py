@@ -95,6 +95,8 @@ def configuration(*, address: str) -> str:
         name=navigation.NAME,
         description=navigation.DESCRIPTION,
         address=f'site_url = "{address}"' if address else "",
+        # Only a published site is beside others, and has their list.
+        versions='[project.extra.version]\nprovider = "mike"' if address else "",
         theme=navigation.THEME,
         navigation=_toml(navigation.NAVIGATION),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tools.documentation.site import build
+from tools.documentation.site import build, configuration
 from tools.documentation.versions import publish
 
 pytestmark = [
@@ -70,6 +70,11 @@ def test_picture_has_the_size_that_pages_give(html: Path) -> None:
 def test_each_page_reads_the_list_of_versions(html: Path) -> None:
     settings = Head(html / "klm/index.html").scripts[0]
     assert json.loads(settings)["version"] == {"provider": "mike"}
+
+
+def test_site_that_is_not_published_asks_for_no_list_of_versions() -> None:
+    assert 'provider = "mike"' in configuration(address=SITE)
+    assert "mike" not in configuration(address="")
 
 
 def test_versions_are_published_beside_each_other(html: Path, tmp_path: Path) -> None:
