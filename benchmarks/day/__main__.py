@@ -16,6 +16,7 @@ import uvloop
 
 from benchmarks.day import observing, report
 from benchmarks.day.actions import ACTIONS, mistake
+from benchmarks.day.documents import MANDATORY
 from benchmarks.day.judging import Span
 from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
 from benchmarks.day.stage import KCP, Stage, open_stage
@@ -157,7 +158,10 @@ class Day:
         """Return which clusters do not have what their Kymas say."""
         kymas = (await self.stage.kcp.list(KYMAS, KCP)).items
         expected = {
-            each.metadata.name: [module.name for module in each.status.modules if module.name != CONFIGURED]
+            each.metadata.name: [
+                *(module.name for module in each.status.modules if module.name != CONFIGURED),
+                MANDATORY,
+            ]
             for each in kymas
         }
         wrong: dict[str, Any] = (await self.stage.fleet.do("wrong", kymas=expected))["wrong"]
