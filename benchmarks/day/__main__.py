@@ -76,6 +76,7 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
             "start": start,
             "day": {"began": day.began, "seconds": time.time() - day.began},
             "happened": day.happened,
+            "left": sorted(stage.left | stage.leaving),
             "pending": pending,
             "wrong": await day.wrong(),
             "not ready": await _not_ready(stage),

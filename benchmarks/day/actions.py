@@ -153,7 +153,7 @@ async def restore_etcd(stage: Stage) -> dict[str, Any]:
     """Restore the backup: everything in the control plane is as it was then, while Lifecycle Manager runs on.
 
     The revisions go on beyond those that anybody has seen, as `etcdutl snapshot restore --bump-revision
-    --mark-compacted` has it. Kymas of clusters that have left since are there again: nobody deletes them here.
+    --mark-compacted` has it. Kymas of clusters that have left since are there again, and are deleted as before.
     """
     etcd, kcp, backup = stage.clusters.etcd, stage.clusters.kcp, stage.folder / BACKUP
     if not backup.exists():
@@ -179,7 +179,9 @@ async def restore_etcd(stage: Stage) -> dict[str, Any]:
     etcd.fsync = True
     await etcd.start_again()
     await kcp.start_api_server()
-    return {"seconds": round(time.monotonic() - began, 1), "revisions lost": restored}
+    seconds = round(time.monotonic() - began, 1)
+    await stage.forget_those_that_left()
+    return {"seconds": seconds, "revisions lost": restored}
 
 
 def _etcd_client(stage: Stage) -> httpx.AsyncClient:

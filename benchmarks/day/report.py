@@ -29,10 +29,9 @@ def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callabl
         touched[change.cluster].append(change.edited)
         if change.what == "remove module":
             removals[change.cluster].append(change.edited)
-    leaving = [name for each in found["happened"] if each["does"] == "leaves" for name in each.get("clusters", ())]
     calm = judging.delays_of([each.seconds for each in judging.undisturbed(changes, spans)])
     lost = [each for each in found["pending"] if not each["cut_off"]]
-    deleted = judging.deletions_without_request(writes, removals, leaving)
+    deleted = judging.deletions_without_request(writes, removals, found["left"])
     judged: Document = {
         "changes": asdict(judging.delays_of([each.seconds for each in changes])),
         "changes without a fault": asdict(calm),

@@ -14,7 +14,7 @@ from benchmarks.day import documents, service
 from benchmarks.day.replicas import Replicas
 from benchmarks.processes.fleet import FleetProcess, run_controlled, serve_layers
 from benchmarks.processes.fleet_documents import CONFIGURED, Document, Layers, kyma_name
-from kube_runtime import Client, ClientOptions, NotFound, dump_yaml
+from kube_runtime import Client, ClientOptions, ClusterUnreachable, NotFound, dump_yaml
 from kyma_demo.environment import Environment, prepare_kcp
 from kyma_demo.playground.kubelet import WatcherKubelet
 from kyma_fleet.identities import create_identity
@@ -50,6 +50,7 @@ class Stage:
     children: dict[str, ChildProcess] = field(default_factory=dict)
     joined: set[str] = field(default_factory=set)
     leaving: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
     real: dict[str, LocalCluster] = field(default_factory=dict)
     numbers: int = 0
     background: list["asyncio.Future[None]"] = field(default_factory=list)
@@ -94,13 +95,25 @@ class Stage:
         with suppress(NotFound):
             await self.kcp.delete(SECRETS, f"kubeconfig-{name}", KCP)
         self.leaving.discard(name)
+        self.left.add(name)
         return list((await self.fleet.do("remove", name=name))["remaining"])
+
+    async def forget_those_that_left(self) -> None:
+        """Delete again what a restored control plane knows of clusters that have left, or are leaving."""
+        for name in sorted(self.left | self.leaving):
+            with suppress(NotFound):
+                await self.kcp.delete(KYMAS, name, KCP)
+            if name in self.left:
+                with suppress(NotFound):
+                    await self.kcp.delete(SECRETS, f"kubeconfig-{name}", KCP)
 
     async def _is_gone(self, name: str) -> bool:
         try:
             await self.kcp.get(KYMAS, name, KCP)
         except NotFound:
             return True
+        except ClusterUnreachable:  # the API server is restarted
+            pass
         return False
 
 
