@@ -8,20 +8,14 @@ import pytest_asyncio
 from kube_runtime import Client
 from tests.e2e.start_pages import playground
 from tests.e2e.start_pages.playground import Playground
-from tests.e2e.start_pages.reader import UNTIL_CTRL_C, Reader
-from tests.e2e.test_demo import running_from
+from tests.e2e.start_pages.reader import Reader, reader_of
 
 
 @pytest.fixture(scope="package")
 def first_reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """The reader who has started the playground. Its end is clean, and leaves nothing running."""
-    reader = Reader.in_empty_folder(tmp_path_factory.mktemp("playground"))
-    try:
-        reader.type(f"{playground.COMMAND}    {UNTIL_CTRL_C}")
+    """The reader who has started the playground."""
+    with reader_of(playground.COMMAND, tmp_path_factory.mktemp("playground")) as reader:
         yield reader
-    finally:
-        reader.close()
-    assert running_from(reader.folder) == []
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kyma_local.binaries import find_binaries
 from kyma_local.kubectl import find_kubectl
+from tests.e2e.test_demo import running_from
 
 STEP = re.compile(r"^(?:## |\*\*)(\d)\. ")
 FILE = re.compile(r"[Tt]he file `(\S+\.py)`")
@@ -35,6 +36,18 @@ class Step:
 
     commands: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def reader_of(command: str, place: Path) -> Iterator["Reader"]:
+    """A reader who has started what runs until Ctrl-C. Its end is clean, and leaves nothing running."""
+    reader = Reader.in_empty_folder(place)
+    try:
+        reader.type(f"{command}    {UNTIL_CTRL_C}")
+        yield reader
+    finally:
+        reader.close()
+    assert running_from(reader.folder) == []
 
 
 def steps_of(page: Path) -> dict[str, Step]:

@@ -8,8 +8,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, Resource
-from tests.e2e.start_pages.reader import UNTIL_CTRL_C, Reader
-from tests.e2e.test_demo import running_from
+from tests.e2e.start_pages.reader import Reader, reader_of
 from tests.kinds import EVENTS
 from tests.waiting import eventually, is_gone
 
@@ -26,13 +25,8 @@ LEASES = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namesp
 
 @pytest.fixture
 def first_reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader.in_empty_folder(tmp_path)
-    try:
-        reader.type(f"{COMMAND}    {UNTIL_CTRL_C}")
+    with reader_of(COMMAND, tmp_path) as reader:
         yield reader
-    finally:
-        reader.close()
-    assert running_from(reader.folder) == []
 
 
 @pytest_asyncio.fixture
