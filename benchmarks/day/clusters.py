@@ -9,12 +9,10 @@ import asyncio
 import base64
 import gc
 import json
-import os
 import random
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -254,8 +252,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where the observations are written")
     parser.add_argument("--port", type=int, required=True, help="of the event endpoint")
     parser.add_argument("--seed", type=int, default=1)
-    with suppress(PermissionError):
-        os.nice(0)
     uvloop.run(serve(parser.parse_args()))
 
 

@@ -29,7 +29,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What went on, from when to when."""
+    """Something that happened in the day, with its begin and end."""
 
     name: str
     begin: float

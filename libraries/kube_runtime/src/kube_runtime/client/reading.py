@@ -84,7 +84,7 @@ class Reader:
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
         """Yield all objects page by page as bytes, which are views of their page: copy what is kept.
 
-        `limits` hold for one page. One that exceeds them, or with an object nested too deep to be told from the others,
+        `limits` hold for one page. A page that exceeds them, or that has an object nested too deep to read the others,
         is requested again with fewer objects; alone, a nested object is returned without its content, as nothing.
         Raises ResponseTooLarge where a single object exceeds the limits, or the list the limit of this client.
         """
