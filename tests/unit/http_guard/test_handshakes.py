@@ -212,3 +212,61 @@ async def test_connection_that_fails_in_an_unknown_way_ends_no_other(
             await served.ask()
         assert failures == []
         assert (await served.ask()).endswith(b"ok")
+
+
+@dataclass(eq=False)
+class Records:
+    """A client that has its TLS records in hand, so that it can send something else."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    incoming: ssl.MemoryBIO
+    outgoing: ssl.MemoryBIO
+    tls: ssl.SSLObject
+
+    @classmethod
+    async def of(cls, served: Served) -> "Records":
+        reader, writer = await served.knock()
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = served.trust.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+        opened = cls(reader, writer, incoming, outgoing, tls)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                writer.write(outgoing.read())
+                incoming.write(await reader.read(65536))
+        writer.write(outgoing.read())
+        return opened
+
+    def sealed(self, data: bytes) -> bytes:
+        self.tls.write(data)
+        return self.outgoing.read()
+
+
+def half_of_it(record: bytes) -> bytes:
+    return record[: len(record) // 2]
+
+
+def with_another_end(record: bytes) -> bytes:
+    return record[:-1] + bytes([record[-1] ^ 1])
+
+
+def without_encryption(_: bytes) -> bytes:
+    return REQUEST
+
+
+@pytest.mark.parametrize("sent_of", [half_of_it, with_another_end, without_encryption])
+def test_client_that_breaks_its_connection_is_no_error_of_the_server(
+    attempt: Attempt, caplog: pytest.LogCaptureFixture, sent_of: Callable[[bytes], bytes]
+) -> None:
+    async def trial(served: Served) -> None:
+        client = await Records.of(served)
+        client.writer.write(sent_of(client.sealed(REQUEST)))
+        client.writer.write_eof()
+        await is_closed(client.reader)
+        assert (await served.ask()).startswith(b"HTTP/1.1 200")
+
+    attempt(trial)
+    assert [each.getMessage() for each in caplog.records if each.levelname in {"WARNING", "ERROR"}] == []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_module_manager import DeclarationError
 from kyma_module_manager.project.checks import notices, require_well_formed, run_checks
-from kyma_module_manager.project.generation import generate_project
+from kyma_module_manager.project.generation import generate_project, rendered_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import pack
 from kyma_module_manager.project.reading import ModuleProject, read_project
@@ -50,6 +50,17 @@ def edit(project: Path) -> Edit:
 
 def problems(project: Path) -> dict[str, tuple[str, ...]]:
     return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
+
+
+@pytest.mark.parametrize("program", ["klm", "kyma-module-manager"])
+def test_readme_names_the_command_that_made_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [f"/usr/bin/{program}", "module", "new"])
+    names = ModuleNames.of("readme", kind="Mixer", group="mixer.example.com")
+    text = rendered_project(names)["README.md"]
+    assert f"    {program} module package --registry" in text
+    assert ("kyma-module-manager module" in text) is (program == "kyma-module-manager")
 
 
 def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edit) -> None:

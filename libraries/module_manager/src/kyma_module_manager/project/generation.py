@@ -8,6 +8,7 @@ from kube_crds import CustomResource, crd_of
 from kube_runtime import dump_yaml
 from kube_runtime.project import bounds_of, load_file, render_project, write_files
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.names import ModuleNames
 
 CRD = "module/crd.yaml"
@@ -32,6 +33,7 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
 def rendered_project(names: ModuleNames, *, enable_module_config: bool = False) -> dict[str, str]:
     """Return the files of a module's project as the template has them, but for the CRD."""
     values = names.as_mapping() | {
+        "command": module_command(),
         "enable_module_config": str(enable_module_config).lower(),
         "sdk_bounds": bounds_of(version("kyma-module-manager")),
     }
