@@ -4,6 +4,7 @@ Helm reads nothing outside of a chart, so these are copies; tests compare them w
 `klm module new` creates is a copy, too: of the chart for Module Managers, with the module's names in it.
 """
 
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,14 @@ from typing import Any
 import msgspec
 
 from charts.dashboards import DASHBOARDS, document
-from charts.option_schemas import option_schema
 from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
+from lifecycle_manager.contract import durations
 from lifecycle_manager.events.openapi import openapi_document
+from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
 from lifecycle_manager.process.crd_installation import write_crds
 from lifecycle_manager.settings import options
 from lifecycle_manager.skr_webhook.documents import workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
 
 CHARTS = Path("charts")
 PROJECT_CHART = Path("libraries/module_manager/src/kyma_module_manager/project/template/chart")
@@ -174,11 +175,23 @@ def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, s
 def options_schema() -> dict[str, Any]:
     """Return the schema of the value `options`: every option of `klm run` without a value of its own."""
     described = {
-        name: {"description": field.option.help, **option_schema(field)}
-        for name, field in sorted(options().items())
+        name: {"description": option.help, **_values_schema(option.schema)}
+        for name, option in sorted(options().items())
         if name not in OWN_VALUES
     }
     return {"type": "object", "additionalProperties": False, "properties": described}
+
+
+def _values_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a value has to be in YAML, where a text may look like a number, and be a variable of the Pod."""
+    match schema:
+        case {"enum": values}:
+            return {"enum": values}
+        case {"type": "array"}:
+            return {"type": ["string", "array"], "items": {"type": "string"}}
+        case {"type": "boolean" | "integer" | "number"} | {"pattern": durations.PATTERN}:
+            return {key: value for key, value in schema.items() if key not in {"title", "default", "description"}}
+    return {"type": ["string", "integer"]}
 
 
 def _with_options(text: str) -> str:

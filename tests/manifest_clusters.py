@@ -52,7 +52,10 @@ class Modules(Clusters):
         self.manager = Manager(self.kcp, events=self.events, clock=self.clock)
         self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
-        connections, settings = cast("Connections", self), ManifestSettings(300.0, namespace=self.namespace)
+        connections, settings = (
+            cast("Connections", self),
+            ManifestSettings(interval_seconds=300.0, namespace=self.namespace),
+        )
         self.controller = setup(self.manager, connections, offers, self.store, Logins(self.kcp), settings)
 
     async def _fetch(self, link: str) -> str:

@@ -50,8 +50,8 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.kyma import KymaSettings, Timeouts
 from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.process.crd_installation import apply_crds
-from lifecycle_manager.rollout import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, names
 from tests import builders

@@ -20,7 +20,7 @@ from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
 from kyma_local.clusters import LocalClusters
 from kyma_local.ports import free_port
 from kyma_local.starting import answers, start_server
-from lifecycle_manager.endpoint_settings import OidcSettings
+from lifecycle_manager.options.endpoints import OidcSettings
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from tests.browser.conftest import Fleet

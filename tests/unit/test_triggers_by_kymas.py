@@ -28,8 +28,8 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.mandatory_modules.plan import plan_installation
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook import rules as watcher_rules
-from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager_api import Kyma, names

@@ -36,16 +36,17 @@ from lifecycle_manager import (
     watcher_crs,
 )
 from lifecycle_manager.contract.former import takeover
-from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
 from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
 from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, read_yaml
+from lifecycle_manager.options.clusters import SkrSettings
+from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
+from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.process.gc_tuning import tune_garbage_collection
 from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.prerequisites import require_installed
-from lifecycle_manager.process.settings import ProcessSettings
 from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
@@ -62,7 +63,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     log.info("starting", **settings.shown())
     process, replicas = settings[ProcessSettings], settings[ReplicaSettings]
-    allow_open_files(settings[EndpointSettings].max_event_connections, settings[skr.SkrSettings].max_clients)
+    allow_open_files(settings[EndpointSettings].max_event_connections, settings[SkrSettings].max_clients)
     metrics = RuntimeMetrics()
     async with (
         await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
@@ -103,7 +104,7 @@ async def lifecycle_manager(
         on_result=requeue_counter(registry),
         tracer=tracer,
     )
-    connections = skr.connections_of(manager, settings[skr.SkrSettings])
+    connections = skr.connections_of(manager, settings[SkrSettings])
     registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
@@ -126,7 +127,7 @@ def _set_up(
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
     ours, issuers = takeover().setup(manager, kcp), (CertManagerStore, GardenerStore)
-    skr.setup(manager, connections, options[skr.SkrSettings])
+    skr.setup(manager, connections, options[SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)

@@ -3,17 +3,17 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from lifecycle_manager.contract.durations import PATTERN
 from lifecycle_manager.contract.former import takeover
-from lifecycle_manager.contract.options import Duration, OptionField, Seconds, fields_of
-from lifecycle_manager.settings import GROUPS, PREFIX, Settings, text_of
+from lifecycle_manager.options.model import Option
+from lifecycle_manager.settings import PREFIX, Settings, grouped
 
-DURATIONS = (Duration, Seconds)
 HELP = f"""Run the Lifecycle Manager.
 
 Each option is also read from the environment: {PREFIX} and its name in capitals, such as {PREFIX}LOG_LEVEL.
@@ -46,7 +46,7 @@ def present(given: Mapping[str, object]) -> dict[str, object]:
 
 def command_of(function: Callable[..., None]) -> TyperCommand:
     """Return the command that calls a function with each of the settings that is given as an option."""
-    parameters = [_parameter(each, title) for title, fields in grouped().items() for each in fields]
+    parameters = [_parameter(each, title) for title, group in grouped().items() for each in group]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -64,40 +64,23 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl([record for each in options if (record := each.get_help_record(ctx))])
 
 
-def grouped() -> dict[str, list[OptionField]]:
-    """Return the options by the titles of their groups; a shared one is in the first."""
-    found: set[str] = set()
-    groups: dict[str, list[OptionField]] = {}
-    for title, kinds in GROUPS.items():
-        for each in (each for kind in kinds for each in fields_of(kind)):
-            if each.option.name not in found:
-                found.add(each.option.name)
-                groups.setdefault(title, []).append(each)
-    return groups
-
-
-def _parameter(field: OptionField, title: str) -> inspect.Parameter:
-    name, is_switch = field.option.name, field.type is bool
-    is_list = isinstance(field.default, tuple) and not _is_address(field.default)
-    kind: Any = bool if is_switch else list[str] if is_list else str
-    default = text_of(field)
+def _parameter(option: Option, title: str) -> inspect.Parameter:
+    kind: Any = {"boolean": bool, "array": list[str]}.get(str(option.schema.get("type")), str)
     declared = typer.Option(
-        f"--{name}/--no-{name}" if is_switch else f"--{name}",
-        help=f"{field.option.help}  [default: {default}]" if default else field.option.help,
-        metavar=_metavar(field.type),
+        f"--{option.name}/--no-{option.name}" if kind is bool else f"--{option.name}",
+        help=f"{option.help}  [default: {option.default}]" if option.default else option.help,
+        metavar=_metavar(option.schema),
         rich_help_panel=title,
     )
-    annotation = Annotated[kind | None, declared]
     return inspect.Parameter(
-        name.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+        option.name.replace("-", "_"),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, declared],
     )
 
 
-def _is_address(default: tuple[object, ...]) -> bool:
-    return len(default) == 2 and isinstance(default[1], int)
-
-
-def _metavar(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return f"<{'|'.join(get_args(kind))}>"
-    return "<duration>" if kind in DURATIONS else "<str>"
+def _metavar(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return f"<{'|'.join(schema['enum'])}>"
+    return "<duration>" if schema.get("pattern") == PATTERN else "<str>"

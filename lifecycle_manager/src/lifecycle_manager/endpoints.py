@@ -18,15 +18,15 @@ from kube_runtime.leases import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.contract.conditions import has_webhook
-from lifecycle_manager.contract.options import REPLICA_HOST, admission_names
+from lifecycle_manager.contract.dns_names import REPLICA_HOST, admission_names
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.events import EventPublisher, FormerWatchers, Subscriber, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.object_set.policy import namespace_objection
+from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,15 @@ from kyma_oci.limits import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.command_line import settings_in
-from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
 from lifecycle_manager.module_sources.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
-from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.options.endpoints import EndpointSettings
+from lifecycle_manager.options.process import ProcessSettings
+from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.documents import ModuleRule, webhook_document, workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
 from lifecycle_manager.watcher_certificates import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
@@ -325,7 +324,12 @@ async def test_chart_of_a_new_module_is_the_one_for_module_managers(helm: Helm, 
 
 async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_installs(helm: Helm) -> None:
     trust = b"trust\n"
-    settings = WatcherDeployment("registry.example.com/skr-watcher:v7", "kcp.example.com:443", "64Mi", "0.5")
+    settings = WatcherDeployment(
+        image="registry.example.com/skr-watcher:v7",
+        kcp_address="kcp.example.com:443",
+        memory_limit="64Mi",
+        cpu_limit="0.5",
+    )
     pair = KeyPair(certificate_pem=b"certificate\n", key_pem=b"key\n")
     rules = [ModuleRule("b.example.com", "things"), ModuleRule("c.example.com", "others/status")]
     for replicas, modules in ((1, []), (2, rules[:1]), (1, rules)):
@@ -344,7 +348,9 @@ async def test_chart_of_the_watcher_has_the_objects_that_lifecycle_manager_insta
             "--set-string", "resources.limits.cpu=0.5",
             *(word for words in given for word in words),
         )  # fmt: skip
-        expected = WatcherSettings(deployment=replace(settings, replicas=replicas, fips_only=replicas == 2))
+        expected = WatcherSettings(
+            deployment=settings.model_copy(update={"replicas": replicas, "fips_only": replicas == 2})
+        )
         installed = [*workload_documents(expected, pair, trust), webhook_document((), modules, trust)]
         assert _by_identity(rendered) == _by_identity(installed)
 

@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
 )
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.integration.fleet.conftest import Klm, put_kyma

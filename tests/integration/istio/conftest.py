@@ -14,9 +14,9 @@ import pytest_asyncio
 from kube_runtime import Client, Manager, ManagerOptions, NotFound, NotServed, Resource
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
-from lifecycle_manager.contract.options import EventNames
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.options.shared import EventNames
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_crs import setup as setup_status
 from lifecycle_manager_api import Condition, Watcher, find, names

@@ -17,7 +17,7 @@ from kube_runtime import SYSTEM_CLOCK
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
-from lifecycle_manager.contract.options import REPLICA_HOST
+from lifecycle_manager.contract.dns_names import REPLICA_HOST
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate

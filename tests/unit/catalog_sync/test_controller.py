@@ -16,7 +16,6 @@ from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogSta
 from lifecycle_manager.catalog_sync.status import REMOVING
 from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
-from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -25,6 +24,7 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
+from lifecycle_manager.options.shared import PurgeSettings
 from lifecycle_manager.skr.announcement import FIRST_RETRY_SECONDS, TIMEOUT_SECONDS
 from lifecycle_manager_api import Condition, ModuleTemplate, as_document, find, names
 from tests import builders

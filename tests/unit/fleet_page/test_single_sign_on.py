@@ -15,7 +15,7 @@ from aiohttp import web
 from kyma_fleet_page.app import create_app
 from kyma_fleet_page.oidc import IdentityProvider
 from kyma_local.ports import free_port
-from lifecycle_manager.endpoint_settings import OidcSettings
+from lifecycle_manager.options.endpoints import OidcSettings
 from lifecycle_manager.page import PageUnusable
 from tests.page_sources import MadeUp
 from tests.unit.fleet_page.test_pages import ADDRESS, KnownTokens, hostile

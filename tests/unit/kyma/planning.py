@@ -14,10 +14,10 @@ from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.deletion.plan import DeletionDone, plan_deletion
 from lifecycle_manager.kyma.pull_secret import PullSecret
 from lifecycle_manager.kyma.rules import Correction, visible_metadata
-from lifecycle_manager.kyma.settings import KymaSettings
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
 from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Kyma, KymaStatus, names

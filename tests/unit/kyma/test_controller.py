@@ -24,7 +24,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
 from lifecycle_manager.kyma.rules import MAX_REPEATS
-from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import ConditionStatus, State, find, names
 from tests import builders
 from tests.kinds import NAMESPACES
@@ -341,7 +341,7 @@ async def test_module_that_is_refused_is_shown_at_once() -> None:
 
 async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
-    rollout = RolloutSettings(timedelta(0), policy, min_window=timedelta(0))
+    rollout = RolloutSettings(max_delay=timedelta(0), policy_file=policy, min_window=timedelta(0))
     async with open_world(rollout=rollout) as world:
         await world.register("demo", "cloud-resources")
         await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))

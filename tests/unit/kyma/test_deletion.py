@@ -8,7 +8,6 @@ import pytest
 
 from kube_runtime import KubeError, Result
 from kube_simulation import Answer, ApiRequest, Drop, Freeze, Rule
-from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -18,7 +17,8 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.kyma import Timeouts
-from lifecycle_manager.skr import BrakeSettings
+from lifecycle_manager.options.clusters import BrakeSettings
+from lifecycle_manager.options.shared import PurgeSettings
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import is_gone

@@ -35,7 +35,7 @@ from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_sources import Blobs, ObjectStore
-from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections, SkrAccessError
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
 from tests import builders
@@ -68,10 +68,17 @@ async def process(layers: Path, life: Process, prepare: Callable[[Manager], None
     store = ObjectStore(registries, unavailable, Blobs(layers))
     skr.setup(manager, connections)
     rollout = RolloutSettings(max_delay=timedelta(0))
-    kyma.setup(manager, connections, offers=offers, settings=KymaSettings(SECONDS, SECONDS, rollout=rollout))
-    catalog_sync.setup(manager, connections, offers, CatalogSettings(SECONDS, SECONDS))
-    mandatory_modules.setup(manager, offers, MandatorySettings(SECONDS), rollout)
-    settings = ManifestSettings(SECONDS, SECONDS)
+    kyma.setup(
+        manager,
+        connections,
+        offers=offers,
+        settings=KymaSettings(interval_seconds=SECONDS, deletion_interval_seconds=SECONDS, rollout=rollout),
+    )
+    catalog_sync.setup(
+        manager, connections, offers, CatalogSettings(interval_seconds=SECONDS, removal_interval_seconds=SECONDS)
+    )
+    mandatory_modules.setup(manager, offers, MandatorySettings(interval_seconds=SECONDS), rollout)
+    settings = ManifestSettings(interval_seconds=SECONDS, busy_seconds=SECONDS)
     module_installation.setup(manager, connections, offers, store, Logins(manager.client), settings)
     report_watchers_as_removed(manager)
     try:

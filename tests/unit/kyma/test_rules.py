@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from kube_runtime import AlreadyExists, ClusterUnreachable, Conflict, Forbidden, Invalid, Step
-from lifecycle_manager.contract.options import PurgeSettings
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.events import events_between
 from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.rules import visible_metadata
-from lifecycle_manager.kyma.settings import Timeouts
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.options.kymas import Timeouts
+from lifecycle_manager.options.shared import PurgeSettings
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager.skr.brake import Brake
@@ -70,7 +70,7 @@ def introduced(**given: Any) -> Kyma:
 
 def patiently(seen: KymaSnapshot, *, purge: timedelta | None = None) -> KymaSnapshot:
     timeouts = Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
-    return replace(seen, settings=replace(seen.settings, timeouts=timeouts))
+    return replace(seen, settings=seen.settings.model_copy(update={"timeouts": timeouts}))
 
 
 def test_finalizer_is_set_before_the_skr_is_written() -> None:

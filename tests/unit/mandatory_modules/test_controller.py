@@ -14,7 +14,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEAS
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
 from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
-from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import find, names
 from tests import builders
 from tests.waiting import eventually, is_gone

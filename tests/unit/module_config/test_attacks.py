@@ -25,9 +25,9 @@ from lifecycle_manager.module_config import rules
 from lifecycle_manager.module_config import texts as texts_module
 from lifecycle_manager.module_config.reading import ANSWER, ModuleCr, Reading, find_all, find_some
 from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, acceptable, writes_of
-from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.texts import MODULE_CR, TextMaker
+from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES

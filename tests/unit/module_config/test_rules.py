@@ -24,10 +24,10 @@ from lifecycle_manager.module_config.rules import (
     marks,
     writes_of,
 )
-from lifecycle_manager.module_config.settings import Quota
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadVersions
 from lifecycle_manager.module_config.status import too_large, unreadable
 from lifecycle_manager.module_config.texts import text_of
+from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager_api import ModuleConfig, ResourceReference
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
@@ -313,7 +313,7 @@ def test_what_was_accepted_stays_and_the_quota_is_kept(
     size: int,
     complete: bool,
 ) -> None:
-    quota = Quota(objects, size)
+    quota = Quota(max_objects=objects, max_bytes=size)
     first = after(replace(snapshot(reading(*entries(before))), quota=quota))
     assert len(first) <= objects
     assert sum(map(len, first.values())) <= size

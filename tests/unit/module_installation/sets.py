@@ -10,7 +10,6 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet
 from lifecycle_manager.module_installation.controller import ManifestReconciler
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestSnapshot, ManifestState
 from lifecycle_manager.module_installation.status import ManagerView, unreachable
 from lifecycle_manager.module_installation.steps import Upgrade
@@ -18,6 +17,7 @@ from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.inventory import without
 from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.options.modules import Options
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
 from tests.sets import RecordedSet, RecordedWrites

@@ -12,7 +12,6 @@ from kube_runtime import ApplyResult, End, InventoryEntry, JsonObject, ObjectKey
 from lifecycle_manager.module_installation import plan as planned
 from lifecycle_manager.module_installation.reading import KindObject, crd_of
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.snapshot import (
     ManifestSnapshot,
     Removal,
@@ -34,6 +33,7 @@ from lifecycle_manager.module_installation.steps import (
 )
 from lifecycle_manager.object_set.inventory import entries_of, identities, inventory_of, is_crd, references_to, without
 from lifecycle_manager.object_set.ownership import Holder, SetOwner
+from lifecycle_manager.options.modules import Options
 from lifecycle_manager.skr.brake import Brake, Hold
 from lifecycle_manager_api import Manifest, names
 from tests import builders

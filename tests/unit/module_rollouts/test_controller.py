@@ -14,7 +14,7 @@ from lifecycle_manager import mandatory_modules, module_rollouts
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, RAW_MANIFESTS, ROLLOUT_STRATEGIES
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_rollouts.snapshot import ROLLOUTS_BY_CHANNEL, ReleaseChannel
-from lifecycle_manager.rollout import RolloutSettings
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import strategy

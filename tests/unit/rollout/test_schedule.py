@@ -14,8 +14,9 @@ from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.process.telemetry import policy_readable
-from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager.rollout import Schedule
 from tests import builders
 from tests.clocks import ManualClock
 

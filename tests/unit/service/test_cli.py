@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from lifecycle_manager import page
 from lifecycle_manager.cli import app
-from lifecycle_manager.endpoint_settings import EndpointSettings, PageSettings
-from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.options.clusters import SkrSettings
+from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
+from lifecycle_manager.options.model import options_of
+from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
-from lifecycle_manager.settings import Settings, SettingsInvalid, all_fields, options
-from lifecycle_manager.skr import SkrSettings
+from lifecycle_manager.settings import GROUPS, Settings, SettingsInvalid, options
 from tests.klm import KLM
 
 
@@ -74,9 +75,10 @@ def test_each_invalid_option_is_named_with_what_is_wrong() -> None:
 def test_an_option_that_several_domains_share_is_declared_alike_in_all() -> None:
     """But for the default, where the help says which there are."""
     declared: dict[str, set[str]] = {}
-    for _, each in all_fields():
-        default = "" if "; by default " in each.option.help else each.default
-        declared.setdefault(each.option.name, set()).add(f"{each.option.help} {each.type} {default}")
+    for each in (each for group in GROUPS.values() for kind in group for each in options_of(kind)):
+        default = "" if "; by default " in each.help else each.default
+        schema = {**each.schema, "default": default}
+        declared.setdefault(each.name, set()).add(f"{each.help} {schema}")
     assert [name for name, ways in declared.items() if len(ways) > 1] == []
 
 

@@ -16,10 +16,10 @@ from kube_simulation import ApiRequest, Refuse
 from kyma_certs import KeyPair, LeafRequest, RotationRules, issue, issued_by
 from kyma_local.ports import free_port
 from lifecycle_manager import admission, endpoints
-from lifecycle_manager.contract.options import REPLICA_HOST
+from lifecycle_manager.contract.dns_names import REPLICA_HOST
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.endpoints import Endpoints
+from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from tests.waiting import eventually, is_gone

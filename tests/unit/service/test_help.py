@@ -15,7 +15,7 @@ from lifecycle_manager.cli import app as klm
 
 APPS = {"klm": klm, "kyma-module-manager": module_manager}
 HEAVY = {"aiohttp", "cryptography", "jinja2", "kube_runtime", "msgspec", "pydantic", "rich", "structlog", "uvloop"}
-OF_RUN = HEAVY - {"kube_runtime", "msgspec"} | {
+OF_RUN = HEAVY - {"kube_runtime", "msgspec", "pydantic"} | {
     "fastapi",
     "kube_runtime.client",
     "opentelemetry",
@@ -118,7 +118,7 @@ def test_options_of_run_are_listed_without_what_they_set(arguments: tuple[str, .
     assert "--max-warm-skrs" in shown or line == "klm run "
     assert not OF_RUN & modules
     domains = {each for each in modules if each.startswith("lifecycle_manager.") and each.count(".") > 1}
-    assert {each.rpartition(".")[2] for each in domains} - {"settings"} == {"former", "options"}
+    assert {each.split(".")[1] for each in domains} == {"contract", "options"}
 
 
 def modules_of(arguments: tuple[str, ...], environment: dict[str, str]) -> tuple[str, set[str]]:

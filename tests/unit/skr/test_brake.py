@@ -17,6 +17,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.options.clusters import BrakeSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.brake import (
     AT_ONCE_SECONDS,
@@ -26,7 +27,6 @@ from lifecycle_manager.skr.brake import (
     is_of_former_crd,
     judge,
 )
-from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import ObjectMeta, SyncResource, find, names
 from lifecycle_manager_api.documents import plain

@@ -11,6 +11,7 @@ from kube_simulation import Drop
 from lifecycle_manager import skr
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager_api import names
 from tests.waiting import eventually
@@ -68,7 +69,7 @@ async def test_failed_request_is_published_as_silence() -> None:
     async with open_world() as world:
         await world.register()
         silent = published_in(world, ClusterSilent)
-        connections = skr.connections_of(world.manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
+        connections = skr.connections_of(world.manager, SkrSettings(allow_insecure_kubeconfigs=True))
         await world.sync_caches()
         with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
             async with connections.to("demo") as client:
@@ -85,7 +86,7 @@ async def test_replica_that_lost_its_lease_writes_to_no_cluster() -> None:
     async with open_world() as world:
         await world.register()
         manager = Manager(world.kcp, sharding=LostLease(), namespace=KCP)
-        connections = skr.connections_of(manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
+        connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
         async with manager.background():
             await manager.wait_synced()
             async with connections.to("demo") as client:
@@ -118,7 +119,7 @@ async def test_access_secret_of_another_replica_is_not_published() -> None:
         await world.register("first")
         await world.register("second")
         manager = Manager(world.kcp, sharding=WithoutSecond(), namespace=KCP)
-        connections = skr.connections_of(manager, skr.SkrSettings(allow_insecure_kubeconfigs=True))
+        connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
         skr.setup(manager, connections)
         reachable: list[str] = []
         manager.on(ClusterReachable, lambda each: reachable.append(each.kyma))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lifecycle_manager.options.watcher import CanaryTimes, WatcherTimes
 from lifecycle_manager.skr.watcher import is_canary
 from lifecycle_manager.skr_webhook.canary import EventPath
-from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherTimes
 from lifecycle_manager_api import WatchEvent
 from lifecycle_manager_api.event import Watched, WatchedGvk
 from skr_watcher.client import RESPONSE_SECONDS

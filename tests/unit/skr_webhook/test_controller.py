@@ -44,7 +44,7 @@ from tests.waiting import eventually
 from tests.world import KCP, SKR, World, open_world
 
 KEY = ObjectKey(KCP, "demo")
-SETTINGS = WatcherSettings(deployment=WatcherDeployment("watcher:1", "kcp.example.com:443"))
+SETTINGS = WatcherSettings(deployment=WatcherDeployment(image="watcher:1", kcp_address="kcp.example.com:443"))
 
 RULES = LeafRules()
 

@@ -1,13 +1,12 @@
 """The objects of the Watcher in an SKR, where the contract or its shutdown depend on them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kyma_certs import KeyPair
+from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings, WatcherTimes
 from lifecycle_manager.skr_webhook.documents import INVENTORY, ModuleRule, webhook_document, workload_documents
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings, WatcherTimes
 from skr_watcher.settings import SkrWatcherSettings
 from tests.unit.watcher_crs.test_status import other, watcher
 
@@ -37,7 +36,7 @@ def test_watcher_leaves_its_service_before_it_stops_and_has_time_to_send_its_eve
 
 
 def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
-    settings = replace(SETTINGS, pull_secret="login")
+    settings = SETTINGS.model_copy(update={"pull_secret": "login"})
     pod = workload(settings)["Deployment"]["spec"]["template"]["spec"]
     assert pod["imagePullSecrets"] == [{"name": "login"}]
     assert "imagePullSecrets" not in workload()["Deployment"]["spec"]["template"]["spec"]
@@ -47,7 +46,7 @@ def test_pods_name_the_image_pull_secret_where_there_is_one() -> None:
     ("endpoint", "port"), [("http://collector:4318", 4318), ("https://otlp.example.com", 443), ("http://[::1]", 80)]
 )
 def test_watcher_sends_traces_to_its_endpoint_and_may_connect_there(endpoint: str, port: int) -> None:
-    installed = workload(replace(SETTINGS, otlp_endpoint=endpoint, trace_sampling_ratio=0.01))
+    installed = workload(SETTINGS.model_copy(update={"otlp_endpoint": endpoint, "trace_sampling_ratio": 0.01}))
     settings = read_by_the_watcher(installed)
     assert (settings.otlp_endpoint, settings.trace_sampling_ratio) == (endpoint, 0.01)
     ports = {each["port"] for rule in installed["NetworkPolicy"]["spec"]["egress"] for each in rule["ports"]}
@@ -66,11 +65,11 @@ def test_watcher_that_is_started_by_hand_sends_heartbeats_as_an_installed_one() 
 
 @pytest.mark.parametrize("fips_only", [True, False])
 def test_watcher_demands_the_fips_provider_where_lifecycle_manager_does(fips_only: bool) -> None:
-    assert read_by_the_watcher(workload(replace(SETTINGS, fips_only=fips_only))).fips_only is fips_only
+    assert read_by_the_watcher(workload(SETTINGS.model_copy(update={"fips_only": fips_only}))).fips_only is fips_only
 
 
 def test_watcher_without_traces_is_installed_as_before() -> None:
-    assert workload(replace(SETTINGS, trace_sampling_ratio=0.01)) == workload()
+    assert workload(SETTINGS.model_copy(update={"trace_sampling_ratio": 0.01})) == workload()
 
 
 def test_all_that_is_installed_is_removed() -> None:

@@ -24,13 +24,13 @@ from lifecycle_manager.contract.conditions import (
     ConditionContent,
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager.skr_webhook import rules
 from lifecycle_manager.skr_webhook.apply import SkrWatcher
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.controller import maintain
 from lifecycle_manager.skr_webhook.rules import WatcherDone, is_managed, is_recorded, is_silent
-from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot, WatcherState
 from lifecycle_manager.skr_webhook.status import WATCHER_STARTING
 from lifecycle_manager.skr_webhook.timers import Timers
@@ -224,7 +224,7 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
     path = EventPath.untested(TIMES.canary, now=seen.now + 1000, share=0)
     timers = structs.replace(seen.timers, path=path, last_event_at=seen.now, repair_at=seen.now + due_in, in_order=True)
     ready = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers, is_triggered=is_triggered)
-    again = end_of(replace(ready, times=replace(TIMES, silence=1000.0))).requeue_after
+    again = end_of(replace(ready, times=TIMES.model_copy(update={"silence": 1000.0}))).requeue_after
     assert again is not None
     assert again <= due_in + 1e-6
 
@@ -233,7 +233,7 @@ def test_watcher_in_order_is_reconciled_when_its_objects_are_due(
 def test_watcher_that_is_starting_is_reconciled_when_its_objects_are_due(seen: WatcherSnapshot, due_in: float) -> None:
     timers = structs.replace(seen.timers, since=seen.now, last_event_at=None, repair_at=seen.now + due_in)
     starting = replace(seen, kyma=of_reason(WATCHER_STARTING, recorded=True), timers=timers)
-    again = end_of(replace(starting, times=replace(TIMES, silence=1000.0))).requeue_after
+    again = end_of(replace(starting, times=TIMES.model_copy(update={"silence": 1000.0}))).requeue_after
     assert again is not None
     assert again <= due_in + 1e-6
 

@@ -7,9 +7,9 @@ import pytest
 
 from kyma_takeover.flags import WITHOUT_EFFECT, adapted
 from lifecycle_manager.command_line import settings_in
-from lifecycle_manager.endpoint_settings import EndpointSettings
 from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.process.settings import ProcessSettings
+from lifecycle_manager.options.endpoints import EndpointSettings
+from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.settings import Settings, options
 from lifecycle_manager.watcher_certificates import CertificateSettings
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kyma_certs import CAs, announced, create_ca, dropped, issue, switched
-from lifecycle_manager.contract.options import EventNames
+from lifecycle_manager.options.shared import EventNames
 from lifecycle_manager.watcher_certificates import LeafRules
 from lifecycle_manager.watcher_certificates.certificates import NameReserved, is_overdue, request_of
 from lifecycle_manager_api import names

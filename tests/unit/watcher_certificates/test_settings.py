@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle_manager.endpoint_settings import EndpointSettings
+from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager.watcher_certificates import CertificateSettings
 

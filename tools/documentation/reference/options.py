@@ -2,11 +2,10 @@
 
 import ast
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from lifecycle_manager.contract.options import OptionField, fields_of
-from lifecycle_manager.settings import GROUPS, PREFIX, options, text_of
+from lifecycle_manager.options.model import Option
+from lifecycle_manager.settings import PREFIX, grouped, options
 from skr_watcher import settings as watcher_settings
 from skr_watcher.settings import SkrWatcherSettings
 from tools.documentation.markdown import code, escaped, table
@@ -21,22 +20,18 @@ underscores. The chart sets them by [`options`](chart-values.md), in most cases;
 
 def page() -> str:
     """Return the page."""
-    return INTRODUCTION + "".join(_group(title, kinds) for title, kinds in GROUPS.items()) + _of_the_watcher()
+    return INTRODUCTION + "".join(_group(title, group) for title, group in grouped().items()) + _of_the_watcher()
 
 
 def items() -> Iterator[tuple[str, str]]:
     """Yield all options and variables with their texts."""
-    yield from ((f"--{name}", field.option.help) for name, field in options().items())
+    yield from ((f"--{name}", option.help) for name, option in options().items())
     yield from ((name, text) for name, _, text in _variables())
 
 
-def _group(title: str, kinds: tuple[type[Any], ...]) -> str:
-    fields = {each.option.name: each for kind in kinds for each in fields_of(kind)}
-    return f"\n## {title}\n\n" + table(("option", "default", "meaning"), map(_row, fields.values()))
-
-
-def _row(field: OptionField) -> tuple[str, str, str]:
-    return code(f"--{field.option.name}"), code(text_of(field)), escaped(field.option.help)
+def _group(title: str, group: Iterable[Option]) -> str:
+    rows = [(code(f"--{each.name}"), code(each.default), escaped(each.help)) for each in group]
+    return f"\n## {title}\n\n" + table(("option", "default", "meaning"), rows)
 
 
 def _of_the_watcher() -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kyma_takeover.settings import TakeoverSettings
 from lifecycle_manager.contract.former import FormerMarks, OptionsByKind, Takeover
-from lifecycle_manager.istio.settings import IstioSettings
+from lifecycle_manager.options.watcher import IstioSettings
 
 if TYPE_CHECKING:
     from kube_runtime import Client, Manager, Sharding

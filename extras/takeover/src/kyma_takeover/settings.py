@@ -1,10 +1,12 @@
 """The options that only a control plane needs where the Lifecycle Manager in Go works as well."""
 
 import re
-from dataclasses import dataclass
 from typing import Annotated
 
-from lifecycle_manager.contract.options import After, Texts, option
+from pydantic import AfterValidator, Field
+
+from lifecycle_manager.options.model import DomainSettings
+from lifecycle_manager.options.types import Texts
 
 
 def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -14,16 +16,15 @@ def _labels(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeoverSettings:
+class TakeoverSettings(DomainSettings):
     """Which Kymas are managed while the Lifecycle Manager in Go manages the others."""
 
-    kyma_selector: Annotated[Texts, After(_labels)] = option(
-        (),
-        "kyma-selector",
-        "labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the others of "
-        "this control plane and is kept from these (docs/migration.md); its Lease is neither waited for nor held. "
-        "Default: all Kymas",
+    kyma_selector: Annotated[Texts, AfterValidator(_labels)] = Field(
+        default=(),
+        validation_alias="kyma-selector",
+        description="labels, as key=value, of the Kymas that are managed while the Lifecycle Manager in Go manages the "
+        "others of this control plane and is kept from these (docs/migration.md); its Lease is neither waited for nor "
+        "held. Default: all Kymas",
     )
 
     @property

@@ -6,14 +6,7 @@ or in which it found one, gets the differences to the next one, unread. As long 
 are those that were written (`snapshot`), a check reads nothing else.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.catalog_sync.controller import setup
-    from lifecycle_manager.catalog_sync.settings import CatalogSettings
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "CatalogSettings"})
+from lifecycle_manager.catalog_sync.controller import setup
+from lifecycle_manager.options.kymas import CatalogSettings
 
 __all__ = ["CatalogSettings", "setup"]

@@ -33,7 +33,6 @@ from kube_runtime import (
 from lifecycle_manager.catalog_sync import rules
 from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER, SkrCatalog
 from lifecycle_manager.catalog_sync.rules import CatalogDone
-from lifecycle_manager.catalog_sync.settings import CatalogSettings
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
 from lifecycle_manager.catalog_sync.wanted import KINDS
@@ -57,6 +56,7 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import is_for_rollouts, kymas_using_release, watch_offer
+from lifecycle_manager.options.kymas import CatalogSettings
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import Kyma, names
 

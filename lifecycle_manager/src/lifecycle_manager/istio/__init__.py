@@ -5,14 +5,7 @@ its manager, and the gateway has a Secret with which it serves: `controller`, th
 Only `app` knows this room.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.istio.controller import setup
-    from lifecycle_manager.istio.settings import IstioSettings
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "IstioSettings"})
+from lifecycle_manager.istio.controller import setup
+from lifecycle_manager.options.watcher import IstioSettings
 
 __all__ = ["IstioSettings", "setup"]

@@ -16,7 +16,6 @@ from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.istio.apply import GatewaySecretActions, RouteActions
 from lifecycle_manager.istio.plan import certificate_hosts, plan_route, plan_secret
-from lifecycle_manager.istio.settings import IstioSettings
 from lifecycle_manager.istio.snapshot import (
     GATEWAYS,
     VIRTUAL_SERVICES,
@@ -24,6 +23,7 @@ from lifecycle_manager.istio.snapshot import (
     GatewaySecretState,
     RouteReader,
 )
+from lifecycle_manager.options.watcher import IstioSettings
 from lifecycle_manager_api import Watcher
 
 SECRET = "klm-istio-gateway"  # noqa: S105 - a name

@@ -9,14 +9,7 @@ Start with `controller` for what triggers a Kyma, what is done then and in which
 a module gets, `status` for what users see. `deletion` is planned in stages.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.kyma.controller import SKR_KYMA, setup
-    from lifecycle_manager.kyma.settings import KymaSettings, Timeouts
-else:
-    __getattr__ = lazy(__name__, {"controller": "SKR_KYMA setup", "settings": "KymaSettings Timeouts"})
+from lifecycle_manager.kyma.controller import SKR_KYMA, setup
+from lifecycle_manager.options.kymas import KymaSettings, Timeouts
 
 __all__ = ["SKR_KYMA", "KymaSettings", "Timeouts", "setup"]

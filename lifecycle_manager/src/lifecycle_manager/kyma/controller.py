@@ -56,7 +56,6 @@ from lifecycle_manager.kyma.deletion.apply import KymaDeletion
 from lifecycle_manager.kyma.deletion.plan import plan_deletion
 from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.pull_secret import data_changed
-from lifecycle_manager.kyma.settings import KymaSettings
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, failed_status, internal_error_status, status_of
 from lifecycle_manager.kyma.wanted import ModuleChange, wanted_of
@@ -69,6 +68,7 @@ from lifecycle_manager.module_catalog.affected import (
     offer_changed,
 )
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
 from lifecycle_manager_api import (
     ApiObject,

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from lifecycle_manager.contract.conditions import DELETION_HELD
+from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager.contract.offsets import offset_of
-from lifecycle_manager.contract.options import parse_duration
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,

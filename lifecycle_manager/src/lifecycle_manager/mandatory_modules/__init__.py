@@ -5,15 +5,8 @@ a finalizer on the ModuleTemplates and ModuleReleaseMetas of mandatory modules, 
 the last Manifest that was built from it.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.mandatory_modules.controller import setup
-    from lifecycle_manager.mandatory_modules.settings import MandatorySettings
-    from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "MandatorySettings", "snapshot": "ReleaseKey"})
+from lifecycle_manager.mandatory_modules.controller import setup
+from lifecycle_manager.mandatory_modules.snapshot import ReleaseKey
+from lifecycle_manager.options.kymas import MandatorySettings
 
 __all__ = ["MandatorySettings", "ReleaseKey", "setup"]

@@ -24,7 +24,6 @@ from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MAN
 from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
 from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
 from lifecycle_manager.mandatory_modules.plan import plan_installation, plan_retirement
-from lifecycle_manager.mandatory_modules.settings import MandatorySettings
 from lifecycle_manager.mandatory_modules.snapshot import (
     MANIFESTS_BY_MANDATORY_MODULE,
     MandatoryReader,
@@ -33,7 +32,8 @@ from lifecycle_manager.mandatory_modules.snapshot import (
 )
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.affected import affected_by_template, offer_changed, watch_offer
-from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager.options.kymas import MandatorySettings, RolloutSettings
+from lifecycle_manager.rollout import Schedule
 from lifecycle_manager_api import Manifest, names
 
 SETTLE_SECONDS = 0.2

@@ -5,14 +5,7 @@ administrator can delete it, or an installation can lack it, without any other e
 Manager is not ready without it. `plan` decides by what `checking` reads.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.module_authorization.checking import setup
-    from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
-else:
-    __getattr__ = lazy(__name__, {"checking": "setup", "settings": "ModuleAuthorizationSettings"})
+from lifecycle_manager.module_authorization.checking import setup
+from lifecycle_manager.options.modules import ModuleAuthorizationSettings
 
 __all__ = ["ModuleAuthorizationSettings", "setup"]

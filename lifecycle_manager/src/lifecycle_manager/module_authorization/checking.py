@@ -28,7 +28,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
-from lifecycle_manager.module_authorization.settings import ModuleAuthorizationSettings
+from lifecycle_manager.options.modules import ModuleAuthorizationSettings
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 POLICIES: Resource[dict[str, Any]] = Resource.dynamic(

@@ -8,15 +8,8 @@ content is always read from the API server, never taken from an event.
 holds all decisions, such as the quota of a module.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.module_config.controller import setup
-    from lifecycle_manager.module_config.keys import ModuleKey
-    from lifecycle_manager.module_config.settings import ModuleConfigSettings, Quota
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "keys": "ModuleKey", "settings": "ModuleConfigSettings Quota"})
+from lifecycle_manager.module_config.controller import setup
+from lifecycle_manager.module_config.keys import ModuleKey
+from lifecycle_manager.options.configuration import ModuleConfigSettings, Quota
 
 __all__ = ["ModuleConfigSettings", "ModuleKey", "Quota", "setup"]

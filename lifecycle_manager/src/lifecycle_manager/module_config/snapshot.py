@@ -8,7 +8,7 @@ from kube_runtime import Causes
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
-from lifecycle_manager.module_config.settings import Quota
+from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
 from lifecycle_manager.skr.announcement import MAX_OBJECTS
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference

@@ -7,14 +7,7 @@ a field manager of its own, and never over the fields of an operator that writes
 `controller` says what triggers it; `plan` holds all rules; `schema` what fits into the status of a kind.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.module_cr_status.controller import setup
-    from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "settings": "ModuleCrStatusSettings"})
+from lifecycle_manager.module_cr_status.controller import setup
+from lifecycle_manager.options.configuration import ModuleCrStatusSettings
 
 __all__ = ["ModuleCrStatusSettings", "setup"]

@@ -20,9 +20,9 @@ from lifecycle_manager.contract.verdict import config_of
 from lifecycle_manager.module_cr_status.apply import ModuleCrActions
 from lifecycle_manager.module_cr_status.plan import plan
 from lifecycle_manager.module_cr_status.schema import StatusSchemas
-from lifecycle_manager.module_cr_status.settings import ModuleCrStatusSettings
 from lifecycle_manager.module_cr_status.snapshot import SYNC_RESOURCES_BY_CONFIG, ModuleCrReader, ModuleCrState
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.options.configuration import ModuleCrStatusSettings
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import ModuleConfig, SyncResource
 

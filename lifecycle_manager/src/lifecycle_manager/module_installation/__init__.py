@@ -9,22 +9,8 @@
 What it shares with `sync_resource` is in `object_set`.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.module_installation.controller import setup
-    from lifecycle_manager.module_installation.logins import Logins
-    from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings, SourceSettings
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "controller": "setup",
-            "logins": "Logins",
-            "settings": "DEPLOYER ManifestSettings SourceSettings",
-        },
-    )
+from lifecycle_manager.module_installation.controller import setup
+from lifecycle_manager.module_installation.logins import Logins
+from lifecycle_manager.options.modules import DEPLOYER, ManifestSettings, SourceSettings
 
 __all__ = ["DEPLOYER", "Logins", "ManifestSettings", "SourceSettings", "setup"]

@@ -44,7 +44,6 @@ from lifecycle_manager.module_installation.reading import (
     read_manager,
 )
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
-from lifecycle_manager.module_installation.settings import DEPLOYER, Options
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, ModuleMemory, Removal, was_ready
 from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
@@ -55,6 +54,7 @@ from lifecycle_manager.object_set.inventory import identities, inventory_of, wit
 from lifecycle_manager.object_set.ownership import Holder, is_of_the_lifecycle_manager, next_owners
 from lifecycle_manager.object_set.reporting import READY, set_owner
 from lifecycle_manager.object_set.rules import Objection, objection_to
+from lifecycle_manager.options.modules import DEPLOYER, Options
 from lifecycle_manager.skr.finalizers import strip_finalizers
 from lifecycle_manager_api import Manifest, find
 

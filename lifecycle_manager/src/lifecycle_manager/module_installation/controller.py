@@ -67,7 +67,6 @@ from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.rendering import RenderedModule, Renderings
-from lifecycle_manager.module_installation.settings import DEPLOYER, ManifestSettings
 from lifecycle_manager.module_installation.snapshot import (
     ManifestReader,
     ManifestSnapshot,
@@ -84,6 +83,7 @@ from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.object_set.rules import Objection, left_by_policy, message_of, objection_to
+from lifecycle_manager.options.modules import DEPLOYER, ManifestSettings
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
 from lifecycle_manager_api import Manifest, ModuleTemplate, names

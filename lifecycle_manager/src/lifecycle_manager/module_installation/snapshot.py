@@ -26,13 +26,13 @@ from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.settings import Options
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, found_before, identities, inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.options.modules import Options
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, find, names

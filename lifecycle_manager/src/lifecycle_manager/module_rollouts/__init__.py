@@ -5,13 +5,6 @@ version, and releases the version to clusters wave by wave: it writes into the s
 have it. The controller of Kymas installs no version that is not released there.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.module_rollouts.controller import setup
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup"})
+from lifecycle_manager.module_rollouts.controller import setup
 
 __all__ = ["setup"]

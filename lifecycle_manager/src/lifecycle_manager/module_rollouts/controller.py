@@ -33,7 +33,8 @@ from lifecycle_manager.module_rollouts.snapshot import (
     RolloutReader,
     RolloutState,
 )
-from lifecycle_manager.rollout import RolloutSettings, Schedule
+from lifecycle_manager.options.kymas import RolloutSettings
+from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, channel_of
 from lifecycle_manager_api import Manifest, ModuleRollout, ModuleTemplate, RolloutStrategy, names
 

@@ -4,24 +4,9 @@
 `message` is what they send. The runtime decides by Leases which replica has which Kyma.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.replicas.distribution import distributed
-    from lifecycle_manager.replicas.receiving import create_app, is_replica
-    from lifecycle_manager.replicas.sending import Deliveries
-    from lifecycle_manager.replicas.settings import ReplicaSettings
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "distribution": "distributed",
-            "receiving": "create_app is_replica",
-            "sending": "Deliveries",
-            "settings": "ReplicaSettings",
-        },
-    )
+from lifecycle_manager.options.replicas import ReplicaSettings
+from lifecycle_manager.replicas.distribution import distributed
+from lifecycle_manager.replicas.receiving import create_app, is_replica
+from lifecycle_manager.replicas.sending import Deliveries
 
 __all__ = ["Deliveries", "ReplicaSettings", "create_app", "distributed", "is_replica"]

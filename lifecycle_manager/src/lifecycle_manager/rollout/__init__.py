@@ -9,8 +9,7 @@ from kube_runtime.lazy import lazy
 
 if TYPE_CHECKING:
     from lifecycle_manager.rollout.schedule import Schedule, Timing
-    from lifecycle_manager.rollout.settings import RolloutSettings
 else:
-    __getattr__ = lazy(__name__, {"schedule": "Schedule Timing", "settings": "RolloutSettings"})
+    __getattr__ = lazy(__name__, {"schedule": "Schedule Timing"})
 
-__all__ = ["RolloutSettings", "Schedule", "Timing"]
+__all__ = ["Schedule", "Timing"]

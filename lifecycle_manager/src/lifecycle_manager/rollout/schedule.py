@@ -19,9 +19,9 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.offer import claim_of
+from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
 from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
-from lifecycle_manager.rollout.settings import RolloutSettings
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters, targets_of
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS, max_changed, waiting_since
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, names

@@ -29,7 +29,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from lifecycle_manager.contract.options import parse_duration
+from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager_api import (
     InvalidVersion,
     LabelSelector,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from lifecycle_manager.skr.connections import Connections
     from lifecycle_manager.skr.controller import connections_of, setup
     from lifecycle_manager.skr.failure import SkrFailure, failure_of
-    from lifecycle_manager.skr.settings import BrakeSettings, SkrSettings
 else:
     __getattr__ = lazy(
         __name__,
@@ -37,7 +36,6 @@ else:
             "controller": "connections_of setup",
             "brake": "RELEASED Brake DeletionBrake deletion_continued",
             "failure": "SkrFailure failure_of",
-            "settings": "BrakeSettings SkrSettings",
         },
     )
 
@@ -50,14 +48,12 @@ __all__ = [
     "Announcement",
     "Announcements",
     "Brake",
-    "BrakeSettings",
     "ClusterClaimed",
     "Connections",
     "DeletionBrake",
     "ObservedObject",
     "SkrAccessError",
     "SkrFailure",
-    "SkrSettings",
     "SkrUnreachable",
     "connections_of",
     "deletion_continued",

@@ -38,9 +38,9 @@ from lifecycle_manager.contract.resources import (
     NAMESPACES,
     SYNC_RESOURCES,
 )
+from lifecycle_manager.options.clusters import BrakeSettings
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.connections import Connections
-from lifecycle_manager.skr.settings import BrakeSettings
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, SyncResource, find, names
 
 RECOUNT_SECONDS = 1.0

@@ -21,13 +21,13 @@ from kube_runtime import (
 )
 from kube_runtime.client.http_sessions import HttpSessions
 from kube_runtime.client.limits import AnswerMemory
-from lifecycle_manager.contract.options import burst_of
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.options.clusters import SkrSettings
+from lifecycle_manager.options.types import burst_of
 from lifecycle_manager.skr import token_renewal
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
 from lifecycle_manager.skr.connections import Connections
-from lifecycle_manager.skr.settings import SkrSettings
 
 log = structlog.get_logger("skr")
 

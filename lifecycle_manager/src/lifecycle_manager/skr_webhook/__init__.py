@@ -6,20 +6,7 @@ Watcher, `documents` are the objects in the SKR, `status` the condition. Its cer
 `watcher_certificates`.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.skr_webhook.controller import setup
-    from lifecycle_manager.skr_webhook.settings import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "controller": "setup",
-            "settings": "CanaryTimes WatcherDeployment WatcherSettings WatcherTimes",
-        },
-    )
+from lifecycle_manager.options.watcher import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
+from lifecycle_manager.skr_webhook.controller import setup
 
 __all__ = ["CanaryTimes", "WatcherDeployment", "WatcherSettings", "WatcherTimes", "setup"]

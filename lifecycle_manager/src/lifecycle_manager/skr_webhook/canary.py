@@ -22,8 +22,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kube_runtime import Client, Resource
+from lifecycle_manager.options.watcher import CanaryTimes
 from lifecycle_manager.skr.watcher import CANARY, challenge_for
-from lifecycle_manager.skr_webhook.settings import CanaryTimes
 from lifecycle_manager_api import names
 
 ANNOTATION = f"{names.GROUP}/canary"

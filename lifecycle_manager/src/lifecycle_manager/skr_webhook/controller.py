@@ -50,13 +50,13 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.contract.watchers import watcher_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.options.watcher import WatcherSettings
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook import rules
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER, SkrWatcher, WatcherSources
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader, kinds_changed, kymas_of, repair_switched
 from lifecycle_manager.skr_webhook.rules import WatcherDone
-from lifecycle_manager.skr_webhook.settings import WatcherSettings
 from lifecycle_manager.skr_webhook.snapshot import (
     ModuleRuleReader,
     WatcherReader,

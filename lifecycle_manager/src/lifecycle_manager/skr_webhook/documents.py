@@ -20,7 +20,7 @@ from lifecycle_manager.contract.watchers import (
     manager_of,
     webhook_name_of,
 )
-from lifecycle_manager.skr_webhook.settings import WatcherDeployment, WatcherSettings
+from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
 from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, Watcher, names
 

@@ -25,9 +25,9 @@ from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_catalog.offer import link_pin_of
 from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
-from lifecycle_manager.skr_webhook.settings import WatcherTimes
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher

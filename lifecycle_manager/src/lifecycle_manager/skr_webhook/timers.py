@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from lifecycle_manager.contract.offsets import offset_of, until_offset
 from lifecycle_manager.contract.signals import WatcherEventReceived
+from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook.canary import EventPath
-from lifecycle_manager.skr_webhook.settings import WatcherTimes
 
 FAULT_REPAIR_SECONDS = 30.0
 """How often the Watcher's objects are compared and repaired while no events arrive."""

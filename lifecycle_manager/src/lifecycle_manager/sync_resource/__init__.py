@@ -6,15 +6,8 @@ status. A text that can't be applied completely prunes nothing.
 Start with `controller`: the triggers, and what a reconcile does; `rules` decides in between.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.sync_resource.controller import setup
-    from lifecycle_manager.sync_resource.rules import objection_to
-    from lifecycle_manager.sync_resource.settings import SyncResourceSettings
-else:
-    __getattr__ = lazy(__name__, {"controller": "setup", "rules": "objection_to", "settings": "SyncResourceSettings"})
+from lifecycle_manager.options.configuration import SyncResourceSettings
+from lifecycle_manager.sync_resource.controller import setup
+from lifecycle_manager.sync_resource.rules import objection_to
 
 __all__ = ["SyncResourceSettings", "objection_to", "setup"]

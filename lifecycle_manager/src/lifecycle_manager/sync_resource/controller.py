@@ -54,13 +54,13 @@ from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager.object_set.rules import held_back, left_by_policy
+from lifecycle_manager.options.configuration import SyncResourceSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued, failure_of
 from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS, creates_namespaces, is_paused
-from lifecycle_manager.sync_resource.settings import SyncResourceSettings
 from lifecycle_manager.sync_resource.snapshot import (
     SYNC_RESOURCES_BY_CLAIM,
     SyncResourceReader,

@@ -5,29 +5,12 @@ each Watcher, or `issued_certificates` has it issued by another program: `cert_m
 of them, decides `settings`.
 """
 
-from typing import TYPE_CHECKING
-
-from kube_runtime.lazy import lazy
-
-if TYPE_CHECKING:
-    from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
-    from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
-    from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore
-    from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, LeafStore
-    from lifecycle_manager.watcher_certificates.controller import setup
-    from lifecycle_manager.watcher_certificates.settings import CertificateSettings, LeafRules
-else:
-    __getattr__ = lazy(
-        __name__,
-        {
-            "ca_rotation": "CARotation setup_ca",
-            "ca_store": "ROTATE CAStore",
-            "cert_manager": "CertManagerStore",
-            "certificates": "CertificateMemory LeafStore",
-            "controller": "setup",
-            "settings": "CertificateSettings LeafRules",
-        },
-    )
+from lifecycle_manager.options.watcher import CertificateSettings, LeafRules
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
+from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, LeafStore
+from lifecycle_manager.watcher_certificates.controller import setup
 
 __all__ = [
     "ROTATE",

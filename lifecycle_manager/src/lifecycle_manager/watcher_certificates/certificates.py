@@ -15,8 +15,8 @@ from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, Objec
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
 from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.options.watcher import LeafRules
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.watcher_certificates.settings import LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import (
     CERTIFICATE_PURPOSE,
     key_pair_in,

@@ -7,12 +7,12 @@ from prometheus_client import Counter
 from kube_runtime import Client, Manager
 from kyma_certs import RotationRules
 from lifecycle_manager.contract.resources import SECRETS
+from lifecycle_manager.options.watcher import CertificateSettings
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
 from lifecycle_manager.watcher_certificates.ca_store import Adopts, CAStore, adopts_nothing
 from lifecycle_manager.watcher_certificates.certificates import CertificateStore, LeafStore
 from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
-from lifecycle_manager.watcher_certificates.settings import CertificateSettings
 
 
 def setup(

@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 
 from kube_runtime import UNDECODABLE
-from lifecycle_manager.endpoint_settings import OidcSettings
+from lifecycle_manager.options.endpoints import OidcSettings
 from lifecycle_manager.page import PageUnusable
 
 CALLBACK = "/sign-in/callback"

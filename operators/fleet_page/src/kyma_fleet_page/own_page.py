@@ -38,8 +38,8 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.endpoint_settings import PageSettings
 from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager_api import names
 
 ONCE = "/sign-in/once"

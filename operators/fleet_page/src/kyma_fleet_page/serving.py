@@ -28,9 +28,9 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.endpoint_settings import PageSettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.object_set import Policies
+from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager_api import names
 

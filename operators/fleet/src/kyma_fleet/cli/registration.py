@@ -60,7 +60,7 @@ def join(
     """
     from kyma_fleet.registration import join as command
     from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of
-    from lifecycle_manager.contract.options import parse_duration
+    from lifecycle_manager.contract.durations import parse_duration
 
     with usage_errors():
         joining = Joining(
@@ -115,7 +115,7 @@ def leave(
     """
     from kyma_fleet.asking import confirmed
     from kyma_fleet.registration import leave as command
-    from lifecycle_manager.contract.options import parse_duration
+    from lifecycle_manager.contract.durations import parse_duration
 
     with usage_errors():
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))

@@ -10,7 +10,7 @@ from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.contract.options import parse_duration
+from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager.rollout.maintenance import PolicyUnreadable, read_policy
 
 

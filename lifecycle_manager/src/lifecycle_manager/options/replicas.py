@@ -2,22 +2,14 @@
 
 import re
 import socket
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Self
 
-from annotated_types import MaxLen
+from pydantic import Field, model_validator
 
-from lifecycle_manager.contract.options import (
-    BindAddress,
-    Duration,
-    Namespace,
-    OptionalHostAndPort,
-    lease_namespace_option,
-    matching,
-    option,
-    replica_bind_address_option,
-)
+from lifecycle_manager.options.model import DomainSettings
+from lifecycle_manager.options.shared import LeaseNamespace, ReplicaBindAddress
+from lifecycle_manager.options.types import Duration, OptionalHostAndPort
 from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
@@ -27,36 +19,42 @@ if TYPE_CHECKING:
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaSettings:
+class ReplicaSettings(DomainSettings):
     """See the help of each option."""
 
-    enabled: bool = option(
-        True, "leader-elect", "share the Kymas with other replicas by Leases; if off, this must be the only replica"
+    enabled: bool = Field(
+        default=True,
+        validation_alias="leader-elect",
+        description="share the Kymas with other replicas by Leases; if off, this must be the only replica",
     )
-    namespace: Namespace = lease_namespace_option()
-    lease_duration: Duration = option(
-        timedelta(seconds=10),
-        "leader-election-lease-duration",
-        "how long a replica may miss renewals of its Lease before others take its Kymas over; it renews it every "
-        "quarter of that, and writes for seven tenths of it after its last renewal",
+    namespace: LeaseNamespace = names.KCP_LEASE_NAMESPACE
+    lease_duration: Duration = Field(
+        default=timedelta(seconds=10),
+        validation_alias="leader-election-lease-duration",
+        description="how long a replica may miss renewals of its Lease before others take its Kymas over; it renews "
+        "it every quarter of that, and writes for seven tenths of it after its last renewal",
     )
-    given_name: Annotated[str, MaxLen(200), matching(rf"({LABEL}(\.{LABEL})*)?")] = option(
-        "",
-        "replica-name",
-        "unique name of this replica, such as the name of its Pod; after a restart it takes its Kymas back at once",
+    given_name: str = Field(
+        default="",
+        max_length=200,
+        pattern=rf"^({LABEL}(\.{LABEL})*)?$",
+        validation_alias="replica-name",
+        description="unique name of this replica, such as the name of its Pod; after a restart it takes its Kymas "
+        "back at once",
     )
-    bind_address: BindAddress = replica_bind_address_option()
-    given_address: OptionalHostAndPort = option(
-        "",
-        "replica-address",
-        "host:port at which other replicas reach it; default: host name and port of replica-bind-address",
+    bind_address: ReplicaBindAddress = ("", 8443)
+    given_address: OptionalHostAndPort = Field(
+        default="",
+        validation_alias="replica-address",
+        description="host:port at which other replicas reach it; default: host name and port of replica-bind-address",
     )
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         """Refuse a time that a Lease can't have. Raises ValueError."""
         if self.lease_duration < timedelta(seconds=1) or self.lease_duration % timedelta(seconds=1):
             raise ValueError("leader-election-lease-duration must be whole seconds, as in a Lease")
+        return self
 
     @property
     def name(self) -> str:

@@ -1,0 +1,97 @@
+"""The process itself: its addresses, its requests to KCP, retries, logs and traces."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from lifecycle_manager.options.model import DomainSettings
+from lifecycle_manager.options.shared import FipsOnly, TraceSamplingRatio
+from lifecycle_manager.options.types import BindAddress, Duration, OtlpEndpoint, Rate, burst_of
+from lifecycle_manager_api import names
+
+if TYPE_CHECKING:
+    from kube_runtime import ClientOptions, ManagerOptions, RuntimeMetrics
+    from kyma_diagnostics import TracingOptions
+
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+class ProcessSettings(DomainSettings):
+    """See the help of each option."""
+
+    kubeconfig: Path | None = Field(
+        default=None, validation_alias="kubeconfig", description="kubeconfig of KCP; default: the identity of the Pod"
+    )
+    metrics: BindAddress = Field(
+        default=("", 8080), validation_alias="metrics-bind-address", description="listen address for /metrics"
+    )
+    probes: BindAddress = Field(
+        default=("", 8081),
+        validation_alias="health-probe-bind-address",
+        description="listen address for /healthz and /readyz",
+    )
+    kyma_metrics: bool = Field(
+        default=False,
+        validation_alias="kyma-metrics",
+        description="also the metrics of upstream with several series for each Kyma and each of its modules",
+    )
+    failure_max_delay: Duration = Field(
+        default=timedelta(seconds=5), validation_alias="failure-max-delay", description="maximum delay after failures"
+    )
+    sync_timeout: Duration = Field(
+        default=timedelta(minutes=2),
+        validation_alias="cache-sync-timeout",
+        description="timeout of the first lists at start",
+    )
+    qps: Rate = Field(
+        default=1000.0,
+        validation_alias="k8s-client-qps",
+        description="requests per second to KCP, with bursts of twice as many",
+    )
+    fips_only: FipsOnly = False
+    otlp_endpoint: OtlpEndpoint = Field(
+        default="",
+        validation_alias="otlp-endpoint",
+        description="URL of an OpenTelemetry collector, such as http://collector:4318, for traces of changes by "
+        "OTLP/HTTP; needs the extra `tracing`. Default: no traces",
+    )
+    trace_sampling_ratio: TraceSamplingRatio = 0.01
+    debug_socket: Path | None = Field(
+        default=None,
+        validation_alias="debug-socket",
+        description="Unix socket at which `klm debug` asks this process. Default: there is none",
+    )
+    log_level: LogLevel = Field(default="INFO", validation_alias="log-level", description="minimum level of log lines")
+    log_format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        validation_alias="log-format",
+        description="json, or console with colours; auto depends on the terminal",
+    )
+
+    @property
+    def manager(self) -> "ManagerOptions":
+        """The options of what all controllers have in common."""
+        from kube_runtime import ManagerOptions, RetryPolicy
+
+        retry = RetryPolicy(max_seconds=self.failure_max_delay.total_seconds())
+        return ManagerOptions(
+            name=names.LIFECYCLE_MANAGER,
+            retry=retry,
+            probes=(self.probes, self.metrics),
+            sync_timeout_seconds=self.sync_timeout.total_seconds(),
+            trace_annotation=names.TRACEPARENT,
+        )
+
+    def kcp_options(self, metrics: "RuntimeMetrics") -> "ClientOptions":
+        """Return the limits of requests to KCP, which are counted in `metrics`."""
+        from kube_runtime import ClientOptions
+
+        return ClientOptions(qps=self.qps, burst=burst_of(self.qps), metrics=metrics)
+
+    def tracing(self, replica: str) -> "TracingOptions":
+        """Return where traces are sent, and which."""
+        from kyma_diagnostics import TracingOptions
+
+        return TracingOptions(names.LIFECYCLE_MANAGER, self.otlp_endpoint, self.trace_sampling_ratio, instance=replica)
