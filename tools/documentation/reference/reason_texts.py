@@ -279,7 +279,10 @@ REASONS: Mapping[str, Texts] = {
             "The text takes more than 1 MiB in etcd, or leaves no room for the status.",
             "Move objects to the module's manifest, or to another SyncResource.",
         ),
-        "TooManySyncResources": ("The module has too many SyncResources for this Kyma.", "See `--max-sync-resources`."),
+        "TooManySyncResources": (
+            "The module has too many SyncResources for this Kyma.",
+            "100 are allowed, the oldest count: delete some.",
+        ),
         "Conflict": ("Another field manager has a field of an object.", "Let one of both have the field."),
         "Forbidden": ("The credentials of the cluster lack a right for an object.", "Grant what the message names."),
         "ObjectsForbidden": (

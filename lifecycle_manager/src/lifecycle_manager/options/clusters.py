@@ -16,9 +16,7 @@ class SkrSettings(DomainSettings):
         validation_alias="k8s-skr-client-qps",
         description="requests per second to each SKR, with bursts of twice as many",
     )
-    request_timeout_seconds: Seconds = Field(
-        default=10.0, validation_alias="skr-request-timeout", description="timeout of one request to an SKR"
-    )
+    request_timeout_seconds: float = 10.0
     max_clients: Count = Field(
         default=1000, validation_alias="max-warm-skrs", description="maximum of SKRs to which connections are kept open"
     )
@@ -46,13 +44,9 @@ class BrakeSettings(DomainSettings):
         default=25,
         validation_alias="max-deletions-percent",
         description="share of the clusters, in percent, in which deletions may be under way at once before all of "
-        "them are held until klm continue; 100 for no limit",
+        "them are held until klm continue, beyond 10 clusters; 100 for no limit",
     )
-    min_clusters: Count = Field(
-        default=10,
-        validation_alias="max-deletions-clusters",
-        description="number of clusters in which deletions may be under way at once in any case",
-    )
+    min_clusters: int = 10
 
     def limit(self, clusters: int) -> int:
         """Return in how many clusters of so many deletions may be under way."""

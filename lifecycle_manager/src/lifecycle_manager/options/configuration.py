@@ -16,11 +16,7 @@ class Quota(DomainSettings):
         validation_alias="max-module-crs",
         description="maximum of Module CRs of one module that are synchronized from an SKR",
     )
-    max_bytes: Count = Field(
-        default=4 * 1024 * 1024,
-        validation_alias="max-module-crs-bytes",
-        description="maximum of bytes of their texts; what was synchronized before stays",
-    )
+    max_bytes: int = 4 * 1024 * 1024
 
 
 class ModuleConfigSettings(DomainSettings):
@@ -42,10 +38,6 @@ class SyncResourceSettings(DomainSettings):
 
     interval_seconds: ObjectsInterval = 120.0
     pull_secret: PullSecret = ""
-    max_per_module: Count = Field(
-        default=100,
-        validation_alias="max-sync-resources",
-        description="maximum of SyncResources that a module has for one Kyma; the oldest count",
-    )
+    max_per_module: int = 100
     concurrency: Concurrency = 50
     brake: BrakeSettings = BrakeSettings()
