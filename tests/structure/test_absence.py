@@ -109,7 +109,7 @@ PROVEN = {
     "lifecycle_manager/catalog_sync/apply.py delete_crds": GONE,
     "lifecycle_manager/catalog_sync/controller.py bring": NOTHING + "the CRDs are applied, and all is written again",
     "lifecycle_manager/endpoints.py _register_webhooks": NOTHING + "the configuration is created again",
-    "lifecycle_manager/istio/snapshot.py read": BUILT_IN,
+    "lifecycle_manager/istio/controller.py reconcile": BUILT_IN,
     "lifecycle_manager/kyma/deletion/apply.py _kinds_of": NOTHING + "finalizers stay where they can't be removed",
     "lifecycle_manager/kyma/deletion/apply.py _apply_in_skr": GONE,
     "lifecycle_manager/kyma/deletion/apply.py _remove_crd": GONE,

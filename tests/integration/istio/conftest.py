@@ -15,7 +15,7 @@ from kube_runtime import Client, Manager, ManagerOptions, NotFound, NotServed, R
 from kyma_certs import CAs, create_ca
 from lifecycle_manager import istio
 from lifecycle_manager.contract.resources import WATCHERS
-from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.istio.controller import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager.options.shared import EventNames
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_crs import setup as setup_status

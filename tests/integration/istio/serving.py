@@ -15,7 +15,7 @@ from aiohttp import web
 from kube_runtime import Client
 from kyma_certs import KeyPair
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.istio.snapshot import VIRTUAL_SERVICES
+from lifecycle_manager.istio.controller import VIRTUAL_SERVICES
 from lifecycle_manager_api import names
 from tests.security.events.serving import write_files
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lifecycle_manager.contract.resources import WATCHERS
-from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.istio.controller import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager_api import State, Watcher, find
 from tests.integration.istio.conftest import HOST, KCP, Routes
 from tests.waiting import eventually
@@ -120,12 +120,12 @@ async def test_virtual_service_of_the_former_version_stays_as_it_is(world: Route
 async def test_unforeseen_exception_is_reported_without_its_text(
     world: Routes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: object) -> None:
+    def fail(*_: object) -> None:
         raise ValueError("secret")
 
     await world.add_gateway(HOST)
     await world.add_watcher("painter")
-    monkeypatch.setattr("lifecycle_manager.istio.plan.fault_of", fail)
+    monkeypatch.setattr("lifecycle_manager.istio.rules.fault_of", fail)
     async with world.running():
         condition = await world.reported("painter", "InternalError")
         assert (condition.status, "secret" in condition.message) == ("False", False)

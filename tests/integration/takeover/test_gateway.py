@@ -10,7 +10,7 @@ import pytest_asyncio
 from kube_runtime import load_documents
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import SECRETS, WATCHERS
-from lifecycle_manager.istio.snapshot import GATEWAYS, VIRTUAL_SERVICES
+from lifecycle_manager.istio.controller import GATEWAYS, VIRTUAL_SERVICES
 from lifecycle_manager_api import find, names
 from tests.integration.istio.gateways import CRDS
 from tests.integration.istio.serving import IstioGateway, listener

@@ -1,7 +1,9 @@
 """The condition VirtualService of a Watcher CR with its reasons, and when it is an Event."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from lifecycle_manager.contract.conditions import VIRTUAL_SERVICE, ConditionContent
-from lifecycle_manager.istio.snapshot import Document
 from lifecycle_manager_api import Watcher, find
 
 CONFIGURED = ConditionContent("True", "Configured", "VirtualService is configured")
@@ -14,7 +16,7 @@ def gateway_not_found(watcher: Watcher) -> ConditionContent:
     return ConditionContent("False", "GatewayNotFound", f"spec.gateway: no Gateway has the labels {', '.join(wanted)}")
 
 
-def without_hosts(gateway: Document) -> ConditionContent:
+def without_hosts(gateway: Mapping[str, Any]) -> ConditionContent:
     metadata = gateway["metadata"]
     return ConditionContent(
         "False", "GatewayWithoutHosts", f"Gateway {metadata['namespace']}/{metadata['name']} has no hosts"

@@ -5,93 +5,41 @@ The routes are those of the Lifecycle Manager in Go, so that its VirtualServices
 May delete: nothing. A VirtualService is garbage collected with its Watcher CR.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from kube_runtime import End, Step
 from kyma_certs import CAs, KeyPair, describe, renewal_due
 from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.contract.watchers import manager_of
-from lifecycle_manager.istio.snapshot import GROUP, VERSION, Document, GatewaySecretSnapshot, RouteSnapshot
-from lifecycle_manager.istio.status import (
-    CONFIGURED,
-    gateway_not_found,
-    name_taken,
-    without_hosts,
-)
-from lifecycle_manager.watcher_certificates.tls_secret import encoded, key_pair_in
+from lifecycle_manager.istio.status import gateway_not_found, name_taken, without_hosts
+from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import Watcher
 
+GROUP, VERSION = "networking.istio.io", "v1beta1"
 CONTRACT = "v2"
 RENEW_BEFORE = timedelta(days=30)
-ROUTE_SECONDS = 300.0
-SECRET_SECONDS = 3600.0
+Document = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyVirtualService(Step):
-    document: dict[str, Any]
+def selected(watcher: Watcher, gateways: Iterable[Document]) -> tuple[Document, ...]:
+    """Return the Gateways that a Watcher CR selects, by name."""
+    selector = watcher.spec.gateway.selector
+    found = (each for each in gateways if selector.matches(each["metadata"].get("labels") or {}))
+    return tuple(sorted(found, key=lambda each: str(each["metadata"]["name"])))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteDone(End):
-    """The end of a reconcile, with this condition unless it is None."""
-
-    condition: ConditionContent | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WriteGatewaySecret(Step):
-    """Write the CAs that are trusted, and a certificate: a new one where that is None."""
-
-    pair: KeyPair | None = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySecretDone(End):
-    """The end of a reconcile. `is_close_to_expiry`: the certificate ends soon, or there is none."""
-
-    is_close_to_expiry: bool
-
-
-def plan_route(seen: RouteSnapshot) -> ApplyVirtualService | RouteDone:
-    if seen.error is not None:
-        return RouteDone(error=seen.error)
-    if seen.watcher.metadata.being_deleted:
-        return RouteDone(requeue_after=ROUTE_SECONDS)
-    fault, wanted = fault_of(seen), virtual_service_of(seen.watcher, seen.gateways)
-    is_as_wanted = seen.is_applied or (seen.live is not None and seen.live.get("spec") == wanted["spec"])
-    if fault is None and not is_as_wanted:
-        return ApplyVirtualService(wanted)
-    return RouteDone(condition=fault or CONFIGURED, requeue_after=ROUTE_SECONDS)
-
-
-def fault_of(seen: RouteSnapshot) -> ConditionContent | None:
+def fault_of(watcher: Watcher, gateways: tuple[Document, ...], live: Document | None) -> ConditionContent | None:
     """Return why events can't be routed. A VirtualService without a gateway stays as it is: that may come back."""
-    if not seen.gateways:
-        return gateway_not_found(seen.watcher)
-    for gateway in seen.gateways:
+    if not gateways:
+        return gateway_not_found(watcher)
+    for gateway in gateways:
         if not any(hosts_of(gateway)):
             return without_hosts(gateway)
-    if seen.live is not None and not is_owned_by(seen.live, seen.watcher):
-        return name_taken(seen.watcher)
+    if live is not None and not is_owned_by(live, watcher):
+        return name_taken(watcher)
     return None
-
-
-def plan_secret(seen: GatewaySecretSnapshot) -> WriteGatewaySecret | GatewaySecretDone:
-    """Return the next step for the gateway's Secret. A certificate in place of the CA's own is new, too."""
-    pair = certificate_in(seen.secret)
-    is_closing = pair is None or renewal_due(pair.certificate_pem, renew_before=seen.expiry_window, now=seen.now)
-    if seen.error is not None:
-        return GatewaySecretDone(is_close_to_expiry=is_closing, error=seen.error)
-    if pair is None or not may_stay(pair, seen.hosts, cas=seen.cas, now=seen.now):
-        return WriteGatewaySecret(None)
-    if seen.secret is None or seen.secret.data.get("ca.crt") != encoded(seen.cas.trusted):
-        return WriteGatewaySecret(pair)
-    return GatewaySecretDone(is_close_to_expiry=is_closing, requeue_after=SECRET_SECONDS)
 
 
 def virtual_service_of(watcher: Watcher, gateways: tuple[Document, ...]) -> dict[str, Any]:
@@ -147,6 +95,11 @@ def may_stay(pair: KeyPair, hosts: tuple[str, ...], *, cas: CAs, now: datetime) 
         and cas.issuer_stays(pair.certificate_pem)
         and shown.sha256 != describe(cas.signing.certificate_pem).sha256  # as the former version has it
     )
+
+
+def is_close_to_expiry(pair: KeyPair | None, window: timedelta, *, now: datetime) -> bool:
+    """Tell whether a certificate ends soon, or there is none."""
+    return pair is None or renewal_due(pair.certificate_pem, renew_before=window, now=now)
 
 
 def certificate_hosts(event_hosts: tuple[str, ...], gateway: Document | None) -> tuple[str, ...]:
