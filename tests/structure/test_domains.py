@@ -44,6 +44,7 @@ LINEAR = (
     "catalog_sync",
     "istio",
     "kyma",
+    "mandatory_modules",
     "module_config",
     "module_installation",
     "skr_webhook",

@@ -25,8 +25,9 @@ from lifecycle_manager.contract.conditions import (
     has_webhook,
 )
 from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.mandatory_modules.plan import plan_installation
+from lifecycle_manager.mandatory_modules.rules import changes_of
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
+from lifecycle_manager.mandatory_modules.status import status_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook import rules as watcher_rules
@@ -66,7 +67,8 @@ def kyma_of(parts: dict[str, Any]) -> Kyma:
 
 
 def mandatory(kyma: Kyma) -> object:
-    return plan_installation(InstallationSnapshot(kyma=kyma, offer=OFFER, manifests=(), interval_seconds=300.0))
+    changes = changes_of(InstallationSnapshot(kyma=kyma, offer=OFFER, manifests=()))
+    return changes, status_of(kyma, held=())
 
 
 def catalog(kyma: Kyma) -> object:

@@ -33,7 +33,7 @@ DOMAINS: dict[str, tuple[Resource[Any], str, str, str, str]] = {
         "demo",
         "MandatoryModules",
         "mandatory_modules.snapshot.InstallationSnapshot",
-        "mandatory_modules.plan._manifests",
+        "mandatory_modules.rules.changes_of",
     ),
     "watcher": (KYMAS, "demo", "SKRWebhook", "skr_webhook.snapshot.WatcherSnapshot", "skr_webhook.rules.is_managed"),
     "manifest": (
@@ -164,7 +164,7 @@ async def test_unforeseen_exception_with_a_release_becomes_an_event(
 ) -> None:
     recorded: list[tuple[Any, ...]] = []
     monkeypatch.setattr(service.manager.events, "record", lambda *given, **_: recorded.append(given))
-    monkeypatch.setattr("lifecycle_manager.mandatory_modules.plan.is_held", fail)
+    monkeypatch.setattr("lifecycle_manager.mandatory_modules.rules.is_held", fail)
     key = ReleaseKey("ModuleTemplate", KCP, "api-1.0.0")
     informer = service.manager.informer(MODULE_TEMPLATES)
     await eventually(lambda: informer.get(ObjectKey(KCP, key.name)) is not None, what="the template is cached")

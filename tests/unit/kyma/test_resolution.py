@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.kyma.wanted import DeleteManifest
-from lifecycle_manager.mandatory_modules.plan import WriteManifests, plan_installation
+from lifecycle_manager.mandatory_modules.rules import changes_of
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.identity import version_of
@@ -604,8 +604,8 @@ def test_mandatory_module_is_in_every_kyma(
     offer = Offer.of(*catalog)
     reachable = {"type": "SKRReachable", "status": "True", "reason": "Reachable", "message": ""}
     kyma = builders.kyma(labels=labels, status={"conditions": [reachable]})
-    step = plan_installation(InstallationSnapshot(kyma=kyma, offer=offer, manifests=(), interval_seconds=300.0))
-    installed = {module_of_manifest(each): each for each in step.apply} if isinstance(step, WriteManifests) else {}
+    changes = changes_of(InstallationSnapshot(kyma=kyma, offer=offer, manifests=()))
+    installed = {module_of_manifest(each): each for each in changes.apply}
     assert installed.keys() == offer.mandatory.keys()
     for module, manifest in installed.items():
         release = offer.releases.get(module)

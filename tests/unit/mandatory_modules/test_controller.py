@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import KubeError, Resource, Result
-from kube_simulation import Freeze, Refuse
+from kube_runtime import Conflict, Forbidden, KubeError, Resource, Result
+from kube_simulation import Freeze, Refuse, Refused
 from lifecycle_manager import mandatory_modules
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES as MANDATORY
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
-from lifecycle_manager.mandatory_modules.plan import NO_TEMPLATE
+from lifecycle_manager.mandatory_modules.rules import NO_TEMPLATE
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import find, names
@@ -45,6 +45,22 @@ async def test_mandatory_module_that_kcp_refuses_blocks_no_other() -> None:
         with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
             await install(world)
         assert list(await world.manifests()) == ["demo-nats"]
+
+
+@pytest.mark.parametrize("decisive", [True, False], ids=["another refusal", "conflicts alone"])
+async def test_refusals_end_the_installation_with_the_first_of_them(decisive: bool) -> None:
+    conflict = Refused(409, "Conflict", "written meanwhile")
+    async with mandatory_world() as world:
+        for module in ("api", "nats", "warden"):
+            await world.offer(builders.template(module, "1.0.0", installs=True, mandatory=True))
+        await world.register()
+        await world.introduced()
+        rules = [Refuse(is_manifest("api"), refused=conflict), Refuse(is_manifest("warden"), refused=conflict)]
+        if decisive:
+            rules.append(Refuse(is_manifest("nats"), refused=NO_API))
+        with world.cluster("kcp").ruled_by(*rules), pytest.raises(Forbidden if decisive else Conflict):
+            await install(world)
+        assert await world.manifests() == ({} if decisive else {"demo-nats": "1.0.0"})
 
 
 async def test_release_whose_version_has_no_template_yet_is_reported_and_the_module_stays() -> None:

@@ -1,4 +1,6 @@
-"""The two controllers of mandatory modules: their triggers. Neither keeps state for a key.
+"""The two controllers of mandatory modules: their triggers, and what a reconcile does in KCP.
+
+The SKRs are not involved, and neither keeps state for a key.
 
 The Manifests of a Kyma are reconciled when
 
@@ -15,27 +17,52 @@ Limits: `MandatorySettings`.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 
-from kube_runtime import Change, Controller, Manager, ObjectKey, Priority
+import structlog
+
+from kube_runtime import (
+    ApiError,
+    Causes,
+    Change,
+    Conflict,
+    Controller,
+    Manager,
+    ObjectKey,
+    Priority,
+    Result,
+)
 from lifecycle_manager.contract.changes import generation_changed, kyma_changed, versions
-from lifecycle_manager.contract.conditions import is_introduced
+from lifecycle_manager.contract.conditions import (
+    MANDATORY_MODULES,
+    ConditionContent,
+    is_introduced,
+    write_condition,
+)
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
-from lifecycle_manager.mandatory_modules.apply import Installation, Retirement
-from lifecycle_manager.mandatory_modules.plan import plan_installation, plan_retirement
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers
+from lifecycle_manager.mandatory_modules import rules
 from lifecycle_manager.mandatory_modules.snapshot import (
     MANIFESTS_BY_MANDATORY_MODULE,
     MandatoryReader,
     ReleaseKey,
     key_of_release,
 )
+from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED, status_of
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.affected import affected_by_template, offer_changed, watch_offer
+from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.options.kymas import MandatorySettings, RolloutSettings
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager.skr.failure import failed
+from lifecycle_manager_api import Kyma, Manifest, names
 
+FIELD_MANAGER = "lifecycle-manager-mandatory-modules"
+WAITING_SECONDS = 30.0
+log = structlog.get_logger("mandatory_modules")
 SETTLE_SECONDS = 0.2
 """Manifests of one Kyma often change several at a time: one reconcile for all of them."""
 
@@ -51,7 +78,6 @@ def setup(
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA, MANIFESTS_BY_MANDATORY_MODULE]),
         offers=offers,
         schedule=Schedule.watched_by(manager, offers, rollout),
-        interval_seconds=settings.interval_seconds,
     )
     return _setup_installation(manager, known, settings), _setup_retirement(manager, known, settings)
 
@@ -78,14 +104,8 @@ def _setup_installation(
         ClusterReachable, to=lambda it: (ObjectKey(names.KCP_NAMESPACE, it.kyma),), priority=Priority.CHANGE
     )
 
-    installation = Installation(manager.client, known, manager.events, manager.clock)
-    controller.steps(
-        read=known.installation,
-        plan=plan_installation,
-        apply=installation.apply,
-        finish=installation.finish,
-        unforeseen=installation.unforeseen,
-    )
+    installation = Installation(manager, known, settings.interval_seconds)
+    controller.reconciles(installation.reconcile, unforeseen=installation.report_unforeseen)
     return controller
 
 
@@ -103,15 +123,87 @@ def _setup_retirement(
     controller.watches(known.manifests, to=known.waiting_for, when=_mandatory_manifest_changed)
     controller.starts_with(known.keys)
 
-    retirement = Retirement(manager.client, known, manager.events)
-    controller.steps(
-        read=known.retirement,
-        plan=plan_retirement,
-        apply=retirement.apply,
-        finish=retirement.finish,
-        unforeseen=retirement.unforeseen,
-    )
+    retirement = Retirement(manager, known)
+    controller.reconciles(retirement.reconcile, unforeseen=retirement.report_unforeseen)
     return controller
+
+
+@dataclass(frozen=True, eq=False)
+class Installation:
+    """Writes the Manifests of a Kyma, and its condition."""
+
+    manager: Manager
+    known: MandatoryReader
+    interval_seconds: float
+
+    async def reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Apply and delete Manifests, report modules that can't be installed, and write the condition.
+
+        A Manifest that KCP refuses blocks no other. Raises KubeError.
+        """
+        kyma = self.known.kymas.get(key)
+        if kyma is None:
+            return Result()
+        seen = self.known.installation(kyma)
+        changes = rules.changes_of(seen)
+        for each in changes.cannot:
+            self.known.report(self.manager.events, each.release, CANNOT_BE_INSTALLED, each.why)
+        kcp, refused = self.manager.client, list[ApiError]()
+        writes = [partial(apply_manifest, kcp, self.known.manifests, each) for each in changes.apply]
+        writes += [partial(delete_manifest, kcp, name, key.namespace, seen.marks(name)) for name in changes.delete]
+        for write in writes:
+            try:
+                await write()
+            except ApiError as error:
+                refused.append(error)
+        if refused:  # a conflict is retried at once, so it counts only where it is alone
+            raise min(refused, key=lambda error: isinstance(error, Conflict))
+        if (condition := status_of(kyma, seen.held)) is not None:
+            await self._write(kyma, condition)
+        return Result(self.interval_seconds)
+
+    async def report_unforeseen(self, key: ObjectKey, error: Exception) -> None:
+        """Report an unforeseen exception as a condition of the Kyma. Raises KubeError."""
+        if (kyma := self.known.kymas.get(key)) is not None:
+            await self._write(kyma, failed(error))
+
+    async def _write(self, kyma: Kyma, condition: ConditionContent) -> None:
+        kcp, now = self.manager.client, self.manager.clock.now()
+        written = await write_condition(kcp, kyma, MANDATORY_MODULES, condition, now=now, field_manager=FIELD_MANAGER)
+        if written is not None:
+            self.known.kymas.wrote(written)
+
+
+@dataclass(frozen=True, eq=False)
+class Retirement:
+    """Keeps the finalizer on releases of mandatory modules."""
+
+    manager: Manager
+    known: MandatoryReader
+
+    async def reconcile(self, key: ReleaseKey, _causes: Causes, _state: None) -> Result:
+        """Add the finalizer to a release, or remove it once it waits for no Manifest. Raises KubeError."""
+        release = self.known.get(key)
+        if release is None:
+            return Result()
+        seen = self.known.retirement(release)
+        if rules.waits(seen):
+            log.info("waiting for Manifests of a mandatory module", release=str(key), manifests=len(seen.manifests))
+            return Result(WAITING_SECONDS)
+        if rules.has_wrong_finalizer(seen):
+            kcp, informer, metadata = self.manager.client, self.known.informer_of(key.kind), release.metadata
+            if rules.is_held(seen):
+                finalizers = (*metadata.finalizers, names.MANDATORY_FINALIZER)
+                informer.wrote(await set_finalizers(kcp, informer.resource, metadata, finalizers))
+            else:
+                await remove_finalizers(kcp, informer, metadata, names.MANDATORY_FINALIZER)
+        return Result()
+
+    async def report_unforeseen(self, key: ReleaseKey, error: Exception) -> None:
+        """Report an unforeseen exception as an Event: releases have no conditions."""
+        if (release := self.known.get(key)) is not None:
+            _, reason, message = failed(error)
+            self.known.report(self.manager.events, release, reason, message)
 
 
 def _mandatory_manifest_changed(change: Change[Manifest]) -> bool:

@@ -1,11 +1,11 @@
-"""What the plans of mandatory modules are decided on. All of it comes from informers."""
+"""What the rules of mandatory modules are decided on. All of it comes from informers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kube_runtime import Change, Informer, ObjectKey, Request, Snapshot
+from kube_runtime import Change, EventRecorder, Informer, ObjectKey
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
@@ -22,7 +22,7 @@ from lifecycle_manager.module_catalog.affected import affected_by_release
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.releases import Rollouts
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS, continued_removal, is_removal_held, waiting_since
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 Release = ModuleTemplate | ModuleReleaseMeta
 
@@ -48,8 +48,8 @@ MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstallationSnapshot(Snapshot):
-    """A Kyma, the offer, and the Manifests of the Kyma; `are_written` once they are as the plan wants them.
+class InstallationSnapshot:
+    """A Kyma, the offer, and the Manifests of the Kyma.
 
     `held` are its modules that are not mandatory any more and whose removal waits for an operator; of those for which
     one has just continued it, `removed_since` says by the Manifest when they ceased to be mandatory. `rollouts` decide
@@ -59,22 +59,24 @@ class InstallationSnapshot(Snapshot):
     kyma: Kyma
     offer: Offer
     manifests: tuple[Manifest, ...]
-    interval_seconds: float
     held: frozenset[str] = frozenset()
     removed_since: Mapping[str, datetime] = field(default_factory=dict)
     rollouts: Rollouts = field(default_factory=dict)
     changed_templates: frozenset[tuple[str, str]] = frozenset()
-    are_written: bool = False
+
+    def marks(self, manifest: str) -> dict[str, str]:
+        """Return the annotations that say when the module of a Manifest ceased to be mandatory."""
+        since = self.removed_since.get(manifest)
+        return {} if since is None else {names.REMOVED_SINCE: since.isoformat()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetirementSnapshot(Snapshot):
+class RetirementSnapshot:
     """A ModuleTemplate or ModuleReleaseMeta, the offer, and all mandatory Manifests of its module."""
 
     release: Release
     offer: Offer
     manifests: tuple[Manifest, ...]
-    is_written: bool = False
 
 
 class _Removal(NamedTuple):
@@ -97,14 +99,11 @@ class MandatoryReader:
     manifests: Informer[Manifest]
     offers: Offers
     schedule: Schedule
-    interval_seconds: float
     _removed: "dict[str, _Removal]" = field(default_factory=dict, init=False)
 
-    async def installation(self, request: Request[ObjectKey, None]) -> InstallationSnapshot | None:
-        kyma, offer, interval = self.kymas.get(request.key), self.offers.current(), self.interval_seconds
-        manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, request.key.name)
-        if kyma is None:
-            return None
+    def installation(self, kyma: Kyma) -> InstallationSnapshot:
+        offer = self.offers.current()
+        manifests = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma.metadata.name)
         wanted = offer.required
         for module in wanted & self._removed.keys():
             del self._removed[module]
@@ -118,7 +117,6 @@ class MandatoryReader:
             kyma=kyma,
             offer=offer,
             manifests=manifests,
-            interval_seconds=interval,
             held=held,
             removed_since={name: since for name, since in continued.items() if since is not None},
             rollouts=self.schedule.in_force(),
@@ -146,12 +144,13 @@ class MandatoryReader:
             known = self._removed[module] = _Removal(module, now, seen_at, changed_at, since)
         return known
 
-    async def retirement(self, request: Request[ReleaseKey, None]) -> RetirementSnapshot | None:
-        release = self.get(request.key)
-        if release is None:
-            return None
+    def retirement(self, release: Release) -> RetirementSnapshot:
         manifests = self.manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, module_of_release(release))
         return RetirementSnapshot(release=release, offer=self.offers.current(), manifests=manifests)
+
+    def report(self, events: EventRecorder, release: Release, reason: str, message: str) -> None:
+        """Record a Warning Event of a release."""
+        events.record(self.informer_of(release.KIND).resource, release, reason, message, type="Warning")
 
     def informer_of(self, kind: str) -> Informer[Any]:
         return self.templates if kind == ModuleTemplate.KIND else self.releases

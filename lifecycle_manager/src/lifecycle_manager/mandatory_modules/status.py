@@ -2,25 +2,21 @@
 
 from collections.abc import Iterable
 
-from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES
-from lifecycle_manager.skr import failure_of
+from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES, ConditionContent
 from lifecycle_manager.skr.brake import removal_waits_for
-from lifecycle_manager_api import ConditionStatus, Kyma, find
+from lifecycle_manager_api import Kyma, find
 
 CANNOT_BE_INSTALLED = "CannotBeInstalled"
-MandatoryCondition = tuple[ConditionStatus, str, str]
-"""Status, reason and message."""
-DECIDED: MandatoryCondition = ("True", "ManifestsWritten", "the Manifests of mandatory modules are written")
+DECIDED = ConditionContent("True", "ManifestsWritten", "the Manifests of mandatory modules are written")
 
 
-def failed(error: Exception) -> MandatoryCondition:
-    failure = failure_of(error)
-    return "False", failure.reason, failure.message
-
-
-def held(kyma: Kyma, modules: Iterable[str]) -> MandatoryCondition:
-    what = f"not mandatory any more: {', '.join(sorted(modules))}"
-    return "False", DELETION_HELD, f"{what}; the removal waits for {removal_waits_for(kyma.metadata.name)}"
+def status_of(kyma: Kyma, held: Iterable[str]) -> ConditionContent | None:
+    """Return the condition of a Kyma whose Manifests are written; None where none was reported before."""
+    if modules := ", ".join(sorted(held)):
+        waits_for = removal_waits_for(kyma.metadata.name)
+        message = f"not mandatory any more: {modules}; the removal waits for {waits_for}"
+        return ConditionContent("False", DELETION_HELD, message)
+    return DECIDED if is_reported(kyma) else None
 
 
 def is_reported(kyma: Kyma) -> bool:

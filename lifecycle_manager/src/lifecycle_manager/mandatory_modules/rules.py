@@ -8,10 +8,8 @@ many and no operator said so (`skr.brake`).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kube_runtime import End, Step
 from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
-from lifecycle_manager.mandatory_modules.status import DECIDED, MandatoryCondition, held, is_reported
 from lifecycle_manager.module_catalog import (
     DescriptorUnreadable,
     Offer,
@@ -29,7 +27,6 @@ from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, n
 
 NO_TEMPLATE = "the mandatory version has no ModuleTemplate"
 NOTHING_TO_INSTALL = "the ModuleTemplate has neither a layer nor a link with objects to install"
-WAITING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,50 +38,43 @@ class CannotInstall:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteManifests(Step):
-    """Apply and delete Manifests, and report the modules that can't be installed by Events."""
+class Changes:
+    """The Manifests to apply and, by their names, to delete, and the modules that can't be installed."""
 
     apply: tuple[Manifest, ...] = ()
     delete: tuple[str, ...] = ()
     cannot: tuple[CannotInstall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallationDone(End):
-    """The reconcile of a Kyma ends, with this condition unless it is None."""
+def changes_of(seen: InstallationSnapshot) -> Changes:
+    """Return what a Kyma needs.
 
-    condition: MandatoryCondition | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetFinalizer(Step):
-    """Add the finalizer to a release, or remove it."""
-
-    held: bool
-
-
-def plan_installation(seen: InstallationSnapshot) -> WriteManifests | InstallationDone:
-    """Return the next step for a Kyma. A Manifest that KCP refuses blocks no other."""
-    if seen.error is not None:
-        return InstallationDone(error=seen.error)
-    step = WriteManifests() if seen.are_written else _manifests(seen)
-    if step != WriteManifests():
-        return step
-    condition = DECIDED if is_reported(seen.kyma) else None
-    if seen.held:
-        condition = held(seen.kyma, seen.held)
-    return InstallationDone(condition=condition, requeue_after=seen.interval_seconds)
+    The modules of a Kyma that is being deleted are removed by its own controller. Nothing is installed before the SKR
+    was read once, nor in an SKR that belongs to another Kyma.
+    """
+    kyma = seen.kyma
+    if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
+        return Changes()
+    existing = {module_of_manifest(each): each for each in seen.manifests}
+    delete = tuple(_deletions(seen.offer, {name: each for name, each in existing.items() if name not in seen.held}))
+    if kyma.metadata.is_paused or not is_introduced(kyma):
+        return Changes(delete=delete)
+    wanted = tuple(_installations(seen, existing))
+    return Changes(
+        apply=tuple(each for each in wanted if isinstance(each, Manifest)),
+        delete=delete,
+        cannot=tuple(each for each in wanted if isinstance(each, CannotInstall)),
+    )
 
 
-def plan_retirement(seen: RetirementSnapshot) -> SetFinalizer | End:
-    """Return the next step for a release: whether it needs its finalizer, or waits with it."""
-    if seen.error is not None or seen.is_written:
-        return End(error=seen.error)
-    has_finalizer = names.MANDATORY_FINALIZER in seen.release.metadata.finalizers
-    held = is_held(seen)
-    if held and seen.release.metadata.being_deleted:
-        return End(requeue_after=WAITING_SECONDS)
-    return SetFinalizer(held) if held != has_finalizer else End()
+def waits(seen: RetirementSnapshot) -> bool:
+    """Tell whether a release that is being deleted waits for Manifests."""
+    return seen.release.metadata.being_deleted and is_held(seen)
+
+
+def has_wrong_finalizer(seen: RetirementSnapshot) -> bool:
+    """Tell whether a release lacks the finalizer although it has to have it, or the other way round."""
+    return is_held(seen) != (names.MANDATORY_FINALIZER in seen.release.metadata.finalizers)
 
 
 def is_held(seen: RetirementSnapshot) -> bool:
@@ -103,27 +93,6 @@ def is_held(seen: RetirementSnapshot) -> bool:
     if successor is not None and version_of(successor) == version:
         return False
     return any(manifest.spec.version == version for manifest in seen.manifests)
-
-
-def _manifests(seen: InstallationSnapshot) -> WriteManifests:
-    """Return what a Kyma needs.
-
-    The modules of a Kyma that is being deleted are removed by its own controller. Nothing is installed before the SKR
-    was read once, nor in an SKR that belongs to another Kyma.
-    """
-    kyma = seen.kyma
-    if kyma.metadata.being_deleted or names.KYMA_FINALIZER not in kyma.metadata.finalizers:
-        return WriteManifests()
-    existing = {module_of_manifest(each): each for each in seen.manifests}
-    delete = tuple(_deletions(seen.offer, {name: each for name, each in existing.items() if name not in seen.held}))
-    if kyma.metadata.is_paused or not is_introduced(kyma):
-        return WriteManifests(delete=delete)
-    wanted = tuple(_installations(seen, existing))
-    return WriteManifests(
-        apply=tuple(each for each in wanted if isinstance(each, Manifest)),
-        delete=delete,
-        cannot=tuple(each for each in wanted if isinstance(each, CannotInstall)),
-    )
 
 
 def _installations(seen: InstallationSnapshot, existing: Mapping[str, Manifest]) -> Iterator[Manifest | CannotInstall]:

@@ -6,16 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import End, Forbidden, StepFailure
-from lifecycle_manager.mandatory_modules.plan import (
-    WAITING_SECONDS,
-    InstallationDone,
-    SetFinalizer,
-    WriteManifests,
-    plan_installation,
-    plan_retirement,
-)
-from lifecycle_manager.mandatory_modules.plan import is_held as held_in
+from lifecycle_manager.mandatory_modules.rules import Changes, changes_of, has_wrong_finalizer, waits
+from lifecycle_manager.mandatory_modules.rules import is_held as held_in
 from lifecycle_manager.mandatory_modules.snapshot import (
     MANIFESTS_BY_MANDATORY_MODULE,
     InstallationSnapshot,
@@ -37,10 +29,8 @@ def introduced(reason: str = "Reachable", **metadata: Any) -> Kyma:
     return builders.kyma(status={"conditions": [condition]}, **metadata)
 
 
-def plan(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> WriteManifests:
-    seen = InstallationSnapshot(kyma=kyma, offer=offer, manifests=tuple(manifests), interval_seconds=300.0)
-    step = plan_installation(seen)
-    return WriteManifests() if isinstance(step, InstallationDone) else step
+def changes(kyma: Kyma, offer: Offer, manifests: Iterable[Manifest]) -> Changes:
+    return changes_of(InstallationSnapshot(kyma=kyma, offer=offer, manifests=tuple(manifests)))
 
 
 def retirement(release: Release, offer: Offer, manifests: Iterable[Manifest]) -> RetirementSnapshot:
@@ -57,14 +47,14 @@ LEAVING = "2026-11-01T12:00:00Z"
 
 def test_highest_version_wins() -> None:
     offer = Offer.of([mandatory("1.9.0"), mandatory("1.10.0"), mandatory("1.10.0-rc")], [])
-    (manifest,) = plan(introduced(), offer, ()).apply
+    (manifest,) = changes(introduced(), offer, ()).apply
     assert manifest.spec.version == "1.10.0"
     assert manifest.metadata.labels[names.MANDATORY_MODULE] == "true"
 
 
 def test_release_names_the_version_whatever_else_there_is() -> None:
     offer = Offer.of([mandatory("1.0.0"), mandatory("2.0.0")], [builders.release("warden", mandatory="1.0.0")])
-    (manifest,) = plan(introduced(), offer, ()).apply
+    (manifest,) = changes(introduced(), offer, ()).apply
     assert manifest.spec.version == "1.0.0"
 
 
@@ -74,9 +64,9 @@ def test_mandatory_version_without_template_deletes_nothing() -> None:
     offer = Offer.of(
         [builders.template("warden", "1.0.0", installs=True)], [builders.release("warden", mandatory="2.0.0")]
     )
-    step = plan(introduced(), offer, [there])
+    step = changes(introduced(), offer, [there])
     assert [each.release.KIND for each in step.cannot] == ["ModuleReleaseMeta"]
-    assert step == WriteManifests(cannot=step.cannot)
+    assert step == Changes(cannot=step.cannot)
     leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
     waiting = Offer.of([leaving], [builders.release("warden", mandatory="2.0.0")])
     assert is_held(leaving, waiting, [there])
@@ -86,43 +76,43 @@ def test_deletion_of_the_template_removes_the_module_although_its_release_stays(
     there = builders.manifest("warden", "1.0.0", mandatory=True)
     leaving = builders.template("warden", "1.0.0", installs=True, deletionTimestamp=LEAVING)
     offer = Offer.of([leaving], [builders.release("warden", mandatory="1.0.0")])
-    assert plan(introduced(), offer, [there]) == WriteManifests(delete=("demo-warden",))
+    assert changes(introduced(), offer, [there]) == Changes(delete=("demo-warden",))
     assert is_held(leaving, offer, [there])
     assert not is_held(leaving, offer, [])
 
 
 def test_existing_manifest_is_changed_under_its_own_name_and_only_if_it_differs() -> None:
     old = builders.manifest("warden", "0.9.0", mandatory=True, name="named-by-another-version")
-    (manifest,) = plan(introduced(), OFFER, [old]).apply
+    (manifest,) = changes(introduced(), OFFER, [old]).apply
     assert manifest.metadata.name == "named-by-another-version"
-    assert plan(introduced(), OFFER, [manifest]) == WriteManifests()
+    assert changes(introduced(), OFFER, [manifest]) == Changes()
 
 
 @pytest.mark.parametrize("metadata", [{"deletionTimestamp": LEAVING}, {"finalizers": []}])
 def test_kyma_that_is_being_deleted_or_has_no_finalizer_gets_nothing(metadata: dict[str, Any]) -> None:
-    assert plan(introduced(**metadata), OFFER, ()) == WriteManifests()
+    assert changes(introduced(**metadata), OFFER, ()) == Changes()
 
 
 @pytest.mark.parametrize("kyma", [builders.kyma(), introduced("SKRClaimed")])
 def test_cluster_that_was_not_read_or_is_claimed_gets_nothing_but_deletions(kyma: Kyma) -> None:
-    assert plan(kyma, OFFER, ()) == WriteManifests()
+    assert changes(kyma, OFFER, ()) == Changes()
     there = builders.manifest("warden", mandatory=True)
-    assert plan(kyma, Offer.of([], []), [there]) == WriteManifests(delete=("demo-warden",))
+    assert changes(kyma, Offer.of([], []), [there]) == Changes(delete=("demo-warden",))
 
 
 def test_cluster_that_is_unreachable_gets_its_manifests() -> None:
-    assert len(plan(introduced("ClusterUnreachable"), OFFER, ()).apply) == 1
+    assert len(changes(introduced("ClusterUnreachable"), OFFER, ()).apply) == 1
 
 
 def test_skipped_kyma_gets_nothing_but_deletions() -> None:
     skipped = introduced(labels={names.SKIP_RECONCILIATION: "true"})
-    assert plan(skipped, OFFER, ()) == WriteManifests()
+    assert changes(skipped, OFFER, ()) == Changes()
     there = builders.manifest("warden", mandatory=True)
-    assert plan(skipped, Offer.of([], []), [there]) == WriteManifests(delete=("demo-warden",))
+    assert changes(skipped, Offer.of([], []), [there]) == Changes(delete=("demo-warden",))
 
 
 def test_manifests_of_chosen_modules_stay() -> None:
-    assert plan(introduced(), Offer.of([], []), [builders.manifest()]) == WriteManifests()
+    assert changes(introduced(), Offer.of([], []), [builders.manifest()]) == Changes()
 
 
 def test_template_without_anything_to_install_is_reported_and_blocks_no_other() -> None:
@@ -131,16 +121,16 @@ def test_template_without_anything_to_install_is_reported_and_blocks_no_other() 
         broken, spec=msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b"[]")), metadata=broken.metadata
     )
     offer = Offer.of([unreadable, builders.template("istio", installs=True, mandatory=True)], [])
-    step = plan(introduced(), offer, ())
+    step = changes(introduced(), offer, ())
     assert (len(step.apply), len(step.cannot)) == (1, 1)
     nothing = Offer.of([mandatory(installs=False)], [])
-    assert len(plan(introduced(), nothing, ()).cannot) == 1
+    assert len(changes(introduced(), nothing, ()).cannot) == 1
 
 
 def test_manifest_that_is_being_deleted_is_neither_deleted_nor_applied_again() -> None:
     going = builders.manifest("warden", "0.9.0", mandatory=True, deletionTimestamp=LEAVING)
-    assert plan(introduced(), Offer.of([], []), [going]) == WriteManifests()
-    assert plan(introduced(), OFFER, [going]) == WriteManifests()
+    assert changes(introduced(), Offer.of([], []), [going]) == Changes()
+    assert changes(introduced(), OFFER, [going]) == Changes()
 
 
 def test_manifests_of_mandatory_modules_are_indexed_by_their_module() -> None:
@@ -165,14 +155,14 @@ def test_template_that_is_being_deleted_waits_for_the_manifests_of_its_version()
     offer = Offer.of([leaving, mandatory("0.9.0")], [])
     assert is_held(leaving, offer, [builders.manifest("warden", "1.0.0", mandatory=True)])
     assert not is_held(leaving, offer, [builders.manifest("warden", "0.9.0", mandatory=True)])
-    (manifest,) = plan(introduced(), offer, [builders.manifest("warden", "1.0.0", mandatory=True)]).apply
+    (manifest,) = changes(introduced(), offer, [builders.manifest("warden", "1.0.0", mandatory=True)]).apply
     assert manifest.spec.version == "0.9.0"
 
 
 def test_template_that_is_named_after_a_channel_has_the_version_of_its_descriptor() -> None:
     leaving = mandatory("1.9.0", channel="fast", deletionTimestamp=LEAVING)
     offer = Offer.of([leaving, mandatory("1.10.0", channel="alpha"), mandatory("1.8.0", channel="regular")], [])
-    (manifest,) = plan(introduced(), offer, ()).apply
+    (manifest,) = changes(introduced(), offer, ()).apply
     assert manifest.spec.version == "1.10.0"
     assert is_held(leaving, offer, [builders.manifest("warden", "1.9.0", mandatory=True)])
 
@@ -183,37 +173,25 @@ def test_release_that_is_being_deleted_waits_for_all_manifests_of_its_module() -
     there = builders.manifest("warden", "1.0.0", mandatory=True)
     assert is_held(leaving, offer, [there])
     assert not is_held(leaving, offer, [])
-    assert plan(introduced(), offer, [there]) == WriteManifests(delete=("demo-warden",))
+    assert changes(introduced(), offer, [there]) == Changes(delete=("demo-warden",))
     still_mandatory = Offer.of([mandatory()], [leaving])
     assert not is_held(leaving, still_mandatory, [there])
 
 
 def test_finalizer_is_written_only_where_it_is_wrong() -> None:
     held = mandatory(finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(retirement(held, OFFER, ())) == End()
-    assert plan_retirement(retirement(mandatory(), OFFER, ())) == SetFinalizer(held=True)
+    assert not has_wrong_finalizer(retirement(held, OFFER, ()))
+    assert has_wrong_finalizer(retirement(mandatory(), OFFER, ()))
     nothing_mandatory = Offer.of([], [])
     chosen = builders.template("warden", "1.0.0", finalizers=[names.MANDATORY_FINALIZER])
-    assert plan_retirement(retirement(chosen, nothing_mandatory, ())) == SetFinalizer(held=False)
+    assert has_wrong_finalizer(retirement(chosen, nothing_mandatory, ()))
+    assert not any(waits(retirement(each, OFFER, ())) for each in (held, mandatory(), chosen))
 
 
 def test_release_that_is_being_deleted_waits_as_long_as_manifests_exist() -> None:
     leaving = mandatory("1.0.0", deletionTimestamp=LEAVING, finalizers=[names.MANDATORY_FINALIZER])
     offer = Offer.of([leaving], [])
     manifest = builders.manifest("warden", "1.0.0", mandatory=True)
-    waiting = End(requeue_after=WAITING_SECONDS)
-    assert plan_retirement(retirement(leaving, offer, (manifest,))) == waiting
-    assert plan_retirement(retirement(leaving, offer, ())) == SetFinalizer(held=False)
-
-
-def test_refusals_end_the_installation_with_the_first_of_them() -> None:
-    first, second = Forbidden(403, "Forbidden", "a"), Forbidden(403, "Forbidden", "b")
-    step = plan(introduced(), OFFER, ())
-    seen = InstallationSnapshot(
-        kyma=introduced(),
-        offer=OFFER,
-        manifests=(),
-        interval_seconds=300.0,
-        failures=(StepFailure(step, first), StepFailure(step, second)),
-    )
-    assert plan_installation(seen) == InstallationDone(error=first)
+    assert waits(retirement(leaving, offer, (manifest,)))
+    assert not waits(retirement(leaving, offer, ()))
+    assert has_wrong_finalizer(retirement(leaving, offer, ()))
