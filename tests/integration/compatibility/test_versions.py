@@ -13,7 +13,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.integration.charts.clusters import HelmClusters
 from tests.integration.compatibility.conftest import PRESENT, Fleet, Version
-from tests.klm import run_klm
+from tests.klm import run_klm_process
 from tests.users import at_work
 
 USERS = 2
@@ -65,7 +65,7 @@ async def test_change_is_in_force_with_one_part_former(fleet: Fleet, part: str) 
 
 async def _assert_klm_reads_the_control_plane(version: Version, world: HelmClusters) -> None:
     for command in READING:
-        output = await run_klm(world.walkthrough.environment.kcp_kubeconfig, *command, program=version.klm)
+        output = await run_klm_process(world.walkthrough.environment.kcp_kubeconfig, *command, program=version.klm)
         expected = "1 Ready" if command == ("status",) else "demo"
         assert (output.code, expected in output.text) == (0, True), (version.name, command, output)
 

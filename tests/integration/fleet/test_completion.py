@@ -17,7 +17,7 @@ from kyma_fleet.listing.names import PATHS, SHORT_NAMES
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
 from tests.integration.fleet.conftest import identity, put_kyma
-from tests.klm import run_klm
+from tests.klm import run_klm_process
 from tests.unit.service.test_help import HEAVY, modules_of
 
 ATTEMPTS = 5
@@ -53,7 +53,7 @@ async def is_offered(kubeconfig: Path, line: str) -> None:
     """Assert that the names are offered; asked again only where a busy machine took longer than completion waits."""
     for _ in range(ATTEMPTS):
         began = time.monotonic()
-        offered = (await run_klm(kubeconfig, **typed(line))).lines
+        offered = (await run_klm_process(kubeconfig, **typed(line))).lines
         if offered != [""] or time.monotonic() - began < SECONDS:
             break
     assert offered == ["tab-one", "tab-two"]
@@ -76,7 +76,7 @@ async def test_kubeconfig_and_context_of_the_command_line_are_asked(kymas: Clien
     file = changed(kcp, tmp_path / "config")
     nowhere = tmp_path / "nowhere"
     await is_offered(nowhere, f"klm get --kubeconfig {file} kymas tab")
-    elsewhere = await run_klm(file, **typed("klm get --context nowhere kymas tab"))
+    elsewhere = await run_klm_process(file, **typed("klm get --context nowhere kymas tab"))
     assert (elsewhere.text.strip(), elsewhere.errors) == ("", "")
 
 
@@ -90,7 +90,7 @@ async def test_token_in_a_file_and_name_of_the_server_are_used(kymas: Client, kc
     )
     await is_offered(file, "klm get kymas tab")
     wrong = changed(file, tmp_path / "wrong", **{"tls-server-name": "somebody.example"})
-    refused = await run_klm(wrong, **typed("klm get kymas tab"))
+    refused = await run_klm_process(wrong, **typed("klm get kymas tab"))
     assert (refused.text.strip(), refused.errors) == ("", "")
 
 
