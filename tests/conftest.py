@@ -13,6 +13,9 @@ pytest_plugins = ["tests.fips"]
 os.environ["TERM"] = "xterm-256color"
 os.environ.pop("PYTEST_ADDOPTS", None)
 
+# The API servers of tests live for minutes: a seventh of their CPU time is that of Go's garbage collector.
+os.environ.setdefault("GOGC", "400")
+
 # The duration of an example depends on the machine more than on the code.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples at each run, so that what a change has to pass does not depend on chance. `make fuzz` takes others.

@@ -1,8 +1,9 @@
 """Installing CustomResourceDefinitions and other objects that an administrator brings to a cluster."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from kube_runtime import Applier, Client, dump_yaml, parse_objects
+from kube_runtime import Applier, Client, KubernetesObject, dump_yaml, parse_objects
 from lifecycle_manager_api.crds import all_crds
 
 FIELD_MANAGER = "klm"
@@ -16,7 +17,7 @@ async def install_crds(kubeconfig: Path) -> tuple[str, ...]:
 
 async def apply_crds(client: Client) -> tuple[str, ...]:
     """Apply every CRD and wait until each is served; return what was done, a line each. Raises KubeError."""
-    return await apply_objects(client, crds_as_yaml())
+    return await _apply(client, (KubernetesObject.of(crd, index) for index, crd in enumerate(all_crds())))
 
 
 def crds_as_yaml() -> str:
@@ -36,6 +37,10 @@ def write_crds(folder: Path) -> tuple[Path, ...]:
 
 async def apply_objects(client: Client, text: str) -> tuple[str, ...]:
     """Apply the objects in a YAML text; return what was done, a line each. Raises KubeError at the first failure."""
-    result = await Applier(client, field_manager=FIELD_MANAGER).apply(parse_objects(text), (), prune=False)
+    return await _apply(client, parse_objects(text))
+
+
+async def _apply(client: Client, objects: Iterable[KubernetesObject]) -> tuple[str, ...]:
+    result = await Applier(client, field_manager=FIELD_MANAGER).apply(tuple(objects), (), prune=False)
     result.raise_first_failure()
     return tuple(f"{outcome.entry.kind} {outcome.entry.name}: {outcome.action}" for outcome in result.outcomes)
