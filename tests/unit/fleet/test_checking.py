@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kyma_fleet.checking import findings
-from kyma_fleet.overview.tally import Replica
+from kyma_fleet.replicas import Replica
 from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager_api import Watcher
 from lifecycle_manager_api.crds import all_crds

@@ -20,10 +20,10 @@ from kyma_fleet.documents import Document, print_document
 from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.images import Images
 from kyma_fleet.listing.kinds import KINDS
-from kyma_fleet.overview.report import FleetStatus
 from kyma_fleet.preview.command import ReleasePreview
 from kyma_fleet.rollouts import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.status import FleetStatus
 from kyma_fleet.steering import ChangeReport
 from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
@@ -45,8 +45,7 @@ WITHOUT_OUTPUT = {
     "help": "prints the help",
 }
 KEYS = {
-    FleetStatus: "at kymas states paused modules rollouts broken causes unreachable withoutEvents withoutCertificate "
-    "certificateNotRenewed replicas wrong nextCommand",
+    FleetStatus: "at kymas states paused modules rollouts causes faults replicas wrong nextCommand",
     KymaExplanation: "at kyma chains events about",
     KymaEvents: "at kyma events",
     Timeline: "kyma writes traceId reached",

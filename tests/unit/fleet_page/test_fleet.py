@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kyma_fleet_page.fleet import Filter, Fleet, by_cause, grouped, square_of
+from kyma_fleet_page.fleet import Filter, Fleet, by_cause, grouped
 from kyma_fleet_page.streams import filter_of
 from lifecycle_manager_api import Kyma, State, names
 from tests import builders
@@ -28,17 +28,17 @@ def on_page(
     )
 
 
-def test_square_has_the_cause_and_no_module_that_only_a_user_named() -> None:
-    square = square_of(on_page("a", "Error"))
-    assert (square.cause, square.region) == ("a is broken", "eu")
-    assert [each.name for each in square.modules] == ["api"]
-    assert square_of(on_page("a", "Ready")).cause == ""
+def test_page_has_the_cause_and_no_module_that_only_a_user_named() -> None:
+    fleet = Fleet().updated([on_page("a", "Error"), on_page("b")])
+    assert (fleet.clusters["a"].message, fleet.clusters["a"].region) == ("a is broken", "eu")
+    assert list(fleet.modules) == ["api"]
+    assert fleet.clusters["b"].message == ""
 
 
-def test_squares_of_unchanged_kymas_are_used_again() -> None:
+def test_what_is_known_of_unchanged_kymas_is_used_again() -> None:
     before = Fleet().updated([on_page("a"), on_page("b")])
     after = before.updated([on_page("a"), on_page("b", "Error", revision="2")])
-    assert after.squares["a"] is before.squares["a"]
+    assert after.clusters["a"] is before.clusters["a"]
     assert [each.name for each in after.changed_since(before)] == ["b"]
     assert not after.has_others_than(before)
     assert after.updated([on_page("a")]).has_others_than(after)
@@ -54,7 +54,7 @@ def test_worst_are_first() -> None:
         ]
     )
     assert [each.name for each in fleet.worst_first] == ["c", "b", "d", "a"]
-    assert fleet.counts == {"Error": 1, "Warning": 1, "Processing": 1, "Ready": 1}
+    assert fleet.states == {"Error": 1, "Warning": 1, "Processing": 1, "Ready": 1}
 
 
 @pytest.mark.parametrize(
@@ -88,14 +88,14 @@ def test_recent_changes_are_those_of_being_ready_the_last_first() -> None:
 
 def test_changes_of_one_cause_are_one_group_in_the_order_of_the_last() -> None:
     fleet = Fleet().updated([on_page("a"), on_page("b", "Error"), on_page("c"), on_page("d", "Warning")])
-    groups = by_cause(fleet.squares[name] for name in "cbda")
+    groups = by_cause(fleet.clusters[name] for name in "cbda")
     assert [[each.name for each in group] for group in groups] == [["c", "a"], ["b"], ["d"]]
 
 
 def test_filters_suggest_what_clusters_have() -> None:
     fleet = Fleet().updated([on_page("a"), on_page("b", version="2.0.0"), on_page("c")])
     assert list(fleet.versions) == ["1.0.0", "2.0.0"]
-    assert set(fleet.channels) == {each.channel for each in fleet.squares.values()}
+    assert set(fleet.channels) == {each.channel for each in fleet.clusters.values()}
 
 
 def test_clusters_are_grouped() -> None:
@@ -106,10 +106,10 @@ def test_clusters_are_grouped() -> None:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), STATES, max_size=8))
-def test_counts_are_those_of_the_squares(states: dict[str, str]) -> None:
+def test_counts_are_those_of_the_clusters_that_are_shown(states: dict[str, str]) -> None:
     fleet = Fleet().updated(on_page(name, state) for name, state in states.items())
-    assert sum(fleet.counts.values()) == len(states)
-    for state, count in fleet.counts.items():
+    assert sum(fleet.states.values()) == len(states)
+    for state, count in fleet.states.items():
         shown = fleet.shown(Filter(state=state)) if state else [each for each in fleet.worst_first if not each.state]
         assert len(shown) == count
 
@@ -126,10 +126,10 @@ def test_any_address_is_a_filter(query: dict[str, str]) -> None:
 def test_causes_are_grouped_by_reason_and_module_the_worst_first() -> None:
     kymas = [on_page("a", "Error"), on_page("b", "Warning"), on_page("c", "Error"), on_page("d")]
     fleet = Fleet().updated(kymas)
-    assert [(each.key, each.state, each.clusters) for each in fleet.causes] == [
+    assert [(each.cause, each.state, each.clusters) for each in fleet.counts.causes] == [
         ("ModuleError api", State.ERROR, 2),
         ("ModuleError api", State.WARNING, 1),
     ]
-    assert fleet.causes[0].example == "a is broken"
+    assert fleet.counts.causes[0].example == "a is broken"
     assert [each.name for each in fleet.shown(Filter(cause="ModuleError api", state="Error"))] == ["a", "c"]
-    assert not Fleet().updated([on_page("d")]).causes
+    assert not Fleet().updated([on_page("d")]).counts.causes

@@ -349,6 +349,7 @@ NOT_REASONS = frozenset(
         *("AppArmor", "Capabilities", "HostProcess", "Seccomp", "Sysctls"),
         *("CustomResourceDefinition", "Secret", "ValidatingWebhookConfiguration"),
         *("Incomplete", "Replayed", "Revoked"),  # titles of refused events
+        "NotReported",  # of a Kyma without a condition
         "ModuleCRCreated",  # a condition of the Lifecycle Manager in Go
         "SourceError",
     }

@@ -41,7 +41,7 @@ def last_operation(before: LastOperation | None, operation: str, now: datetime) 
 
 def counted(number: int, noun: str) -> str:
     """Return a number of things for a message: `1 object`, `2 objects`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def shortened(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:

@@ -6,7 +6,7 @@ option.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault, is_deletion_held
+from lifecycle_manager.contract.fleet import ClusterSummary, counts_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
     Offers,
@@ -29,9 +30,6 @@ from lifecycle_manager.process.telemetry import show_fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, names
 
 Key = TypeVar("Key", bound=tuple[str, ...])
-
-UNRESOLVED = ("", "", "")
-"""Module, channel and version of what a user asked for and the control plane does not offer."""
 
 OF_KYMAS = (State.READY, State.PROCESSING, State.ERROR, State.DELETING, State.WARNING)
 OF_MODULES = (*OF_KYMAS, State.UNMANAGED)
@@ -60,7 +58,6 @@ class FleetCollector(Collector):
         manifests = [each for each in mandatory if self.owns(kyma_of_manifest(each))]
         yield _gauge("lifecycle_mgr_replica_kymas", "Kymas of this replica.", (), {(): len(kymas)})
         yield from _counts(kymas, manifests)
-        yield _event_path_faults(kymas)
         yield self._held(kymas)
         offer = self.offers.current()
         count = len(offer.mandatory)
@@ -101,19 +98,16 @@ def setup(manager: Manager, offers: Offers, *, each_kyma: bool, fips_only: bool)
     manager.registry.register(collector)
 
 
-def _counts(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
-    states: Counter[tuple[str, ...]] = Counter()
-    modules: Counter[tuple[str, ...]] = Counter()
-    for kyma in kymas:
-        states[(kyma.status.state.value,)] += 1
-        for module in kyma.status.modules:
-            resolved = (module.name, module.channel, module.version) if module.template is not None else UNRESOLVED
-            modules[(*resolved, module.state.value)] += 1
+def _counts(kymas: Sequence[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
+    counts = counts_of(map(ClusterSummary.of, kymas))
+    states = {(state.value,): count for state, count in counts.states.items()}
+    modules = {(*each[:3], each.state.value): count for each, count in counts.modules.items()}
     manifests = Counter((module_of_manifest(each), each.spec.version, each.status.state.value) for each in mandatory)
+    faults = ((each.metadata.name, event_path_fault(each)) for each in kymas)
     yield _gauge("lifecycle_mgr_kymas", "Kymas in a state.", ("state",), states)
     yield _gauge(
         "lifecycle_mgr_modules",
-        "Modules of Kymas in a version and a state; without a name where the module or its version is not offered.",
+        "Modules of Kymas in a version and a state; without a name where one is neither offered nor installed.",
         ("module_name", "channel", "version", "state"),
         modules,
     )
@@ -123,11 +117,7 @@ def _counts(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Me
         ("module_name", "version", "state"),
         manifests,
     )
-
-
-def _event_path_faults(kymas: Iterable[Kyma]) -> Metric:
-    faults = ((kyma.metadata.name, event_path_fault(kyma)) for kyma in kymas)
-    return _gauge(
+    yield _gauge(
         "lifecycle_mgr_skr_event_path_broken",
         "Clusters whose changes are not reported by events, and why; one without a sample has no such fault.",
         ("kyma_name", "reason"),

@@ -51,6 +51,7 @@ from lifecycle_manager.skr.access import (
     kubeconfig_in,
 )
 from lifecycle_manager_api import Manifest, ModuleTemplate, SyncResource, names
+from lifecycle_manager_api.conditions import counted
 
 SKR_OPTIONS = ClientOptions(
     timeout_seconds=30,
@@ -237,7 +238,7 @@ def _summary(differences: Sequence[ComparedObject]) -> str:
         "fail": "not comparable",
     }
     parts = [f"{counts[action]:,} {word}" for action, word in words.items() if counts[action]]
-    return f"{len(differences):,} object{'' if len(differences) == 1 else 's'}: {', '.join(parts) or 'none'}"
+    return f"{counted(len(differences), 'object')}: {', '.join(parts) or 'none'}"
 
 
 def _style(line: str) -> dict[str, str]:

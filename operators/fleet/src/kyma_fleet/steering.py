@@ -25,6 +25,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import is_deletion_held
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import Kyma, Manifest, names
+from lifecycle_manager_api.conditions import counted
 
 Steered = Kyma | Manifest
 Verb = Literal["pause", "resume", "reconcile", "continue"]
@@ -268,4 +269,4 @@ def _described(items: list[Steered]) -> str:
     if len(items) == 1:
         return f"{items[0].kind} {plain(items[0].metadata.name)}"
     parts = [(kymas, "Kyma"), (manifests, "Manifest")]
-    return " and ".join(f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in parts if count)
+    return " and ".join(counted(count, noun) for count, noun in parts if count)

@@ -174,14 +174,14 @@ class _Pages:
             groups=get_args(Grouping)[1:],
             recent=recent_changes(fleet),
             live=f"shown={self._live.version}&{link(wanted).partition('?')[2]}",
-            total=len(fleet.squares),
+            total=len(fleet.clusters),
         )
 
     async def squares(self, request: Request) -> Response:
         """Show the squares alone, for a page that loads them anew."""
         wanted, fleet = filter_of(request.query_params), self._live.current()
         return await self._rendered(
-            request, "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), total=len(fleet.squares)
+            request, "shown.html", fleet=fleet, wanted=wanted, squares=fleet.shown(wanted), total=len(fleet.clusters)
         )
 
     async def unknown(self, request: Request) -> Response:
@@ -216,7 +216,7 @@ class _Pages:
         releases = await self._releases(request)
         known = {each.spec.module_name: each for each in releases or ()}
         counts = self._live.current().modules
-        modules = [(name, known.get(name), counts.get(name) or Counter()) for name in sorted({*known, *counts})]
+        modules = [(name, known.get(name), counts.get(name, {})) for name in sorted({*known, *counts})]
         return await self._rendered(
             request, "modules.html", modules=modules, hidden=releases is None, live=self._live_reload()
         )
@@ -238,7 +238,7 @@ class _Pages:
             release=release,
             rollouts=rollouts.rollouts_of_module(its, name),
             taken_back=rollouts.taken_back_in(its, release),
-            counts=sorted(fleet.modules.get(name, {}).items()),
+            counts=fleet.modules.get(name, {}).items(),
             live=self._live_reload(),
         )
 

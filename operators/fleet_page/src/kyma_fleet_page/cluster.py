@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from kyma_fleet_page.fleet import WORST_FIRST
+from lifecycle_manager.contract.fleet import WORST_FIRST
 from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus
 
 

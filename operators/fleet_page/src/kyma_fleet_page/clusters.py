@@ -8,13 +8,14 @@ from typing import Any
 
 from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource, dump_yaml
 from kube_runtime.event_recorder import EVENTS
-from kyma_fleet.explanation.chain import GOOD, chains_not_ready, explain_all
+from kyma_fleet.explanation.chain import chains_not_ready, explain_all
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.moments import Moment, last_change, moments
 from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_events
 from kyma_fleet.explanation.tree import tree_of
 from kyma_fleet_page.access import ALL_NAMESPACES, MayList, visible
 from kyma_fleet_page.cluster import Explanation, RecordedEvent
+from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,

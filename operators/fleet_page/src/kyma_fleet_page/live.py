@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from kyma_fleet_page.fleet import Fleet, Square
+from kyma_fleet_page.fleet import Fleet
+from lifecycle_manager.contract.fleet import ClusterSummary
 from lifecycle_manager_api import Kyma, ModuleRollout
 
 SECONDS = 1.0
@@ -19,7 +20,7 @@ class Update:
     """What changed since the last one. With `reload` a page loads all squares anew."""
 
     fleet: Fleet
-    changed: tuple[Square, ...] = ()
+    changed: tuple[ClusterSummary, ...] = ()
     reload: bool = False
 
 

@@ -9,9 +9,10 @@ from typing import Any, get_args
 from jinja2 import Environment
 
 from kyma_fleet_page.access import MayList
-from kyma_fleet_page.fleet import Filter, Fleet, Grouping, Square, by_cause
+from kyma_fleet_page.fleet import Filter, Fleet, Grouping, by_cause
 from kyma_fleet_page.live import Live, Update
 from kyma_fleet_page.rollouts import last_completed, under_way
+from lifecycle_manager.contract.fleet import ClusterSummary
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager_api import names
 
@@ -47,7 +48,7 @@ class Streams:
                 if update.reload or (update.changed and (is_whole or wanted != Filter())):
                     yield event("reload", "")
                 elif update.changed:
-                    yield self._shared_by_all(update)
+                    yield self._changed_squares(update)
 
     async def revisions(self, revision: Callable[[], str], shown: str) -> AsyncGenerator[str, None]:
         """Send that a page has to be loaded anew, whenever what it shows has another revision."""
@@ -65,12 +66,12 @@ class Streams:
         text = self._part("rollouts", under_way=under_way(rollouts))
         return text + self._part("completed", completed=last_completed(rollouts))
 
-    def _shared_by_all(self, update: Update) -> str:
+    def _changed_squares(self, update: Update) -> str:
         """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
         known, text = self._last_update
         if known is not update:
             text = self._part("squares", template="changed", changed=update.changed)
-            text += self._part("worst", squares=update.fleet.worst_first, total=len(update.fleet.squares))
+            text += self._part("worst", squares=update.fleet.worst_first, total=len(update.fleet.clusters))
             self._last_update = update, text
         return text
 
@@ -89,7 +90,7 @@ def filter_of(query: Mapping[str, str]) -> Filter:
     return Filter(**given, group=group if group in get_args(Grouping) else "")  # type: ignore[arg-type]
 
 
-def recent_changes(fleet: Fleet) -> Sequence[Sequence[Square]]:
+def recent_changes(fleet: Fleet) -> Sequence[Sequence[ClusterSummary]]:
     """Return the clusters that became ready, or ceased to be, in the last hour, by cause; the last change first."""
     return by_cause(fleet.changes_since(datetime.now(UTC) - RECENT))
 

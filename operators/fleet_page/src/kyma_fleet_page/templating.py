@@ -1,14 +1,17 @@
 """The templates of the pages, and what they may use."""
 
 from dataclasses import asdict, replace
+from functools import partial
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kube_runtime.ages import age
-from kyma_fleet_page.fleet import GOOD, Filter
+from kyma_fleet_page.fleet import Filter
 from kyma_fleet_page.rollouts import moment
+from lifecycle_manager.contract.fleet import GOOD, MAX_CAUSE
 from lifecycle_manager_api import State
+from lifecycle_manager_api.conditions import shortened
 
 MAX_RECENT = 30
 LETTERS = {
@@ -27,7 +30,7 @@ LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
 
 
 def environment() -> Environment:
-    """Return the templates. `number` separates thousands."""
+    """Return the templates. `number` separates thousands, `short` cuts messages of clusters."""
     templates = Environment(
         loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -42,7 +45,12 @@ def environment() -> Environment:
         "line_classes": LINE_CLASSES,
         "user": "",
     }
-    templates.filters |= {"age": age, "moment": moment, "number": "{:,}".format}
+    templates.filters |= {
+        "age": age,
+        "moment": moment,
+        "number": "{:,}".format,
+        "short": partial(shortened, max_length=MAX_CAUSE),
+    }
     return templates
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from kube_runtime.ages import age
 from kyma_fleet.checking.findings import of_version
-from kyma_fleet.overview.tally import counted
 from kyma_takeover.adoption.cluster import ClusterReport
 from kyma_takeover.adoption.counts import CountedNames, named
 from kyma_takeover.adoption.deployment import Deployment, FormerOption, options_of
@@ -15,6 +14,7 @@ from kyma_takeover.adoption.reading import ACCESSES, FormerControlPlane
 from kyma_takeover.certificates import CA_SECRET
 from kyma_takeover.lease import LEASE, holder_of
 from lifecycle_manager_api import State
+from lifecycle_manager_api.conditions import counted
 
 SOON = timedelta(days=7)
 """A CA that ends sooner may end before every cluster trusts its successor."""

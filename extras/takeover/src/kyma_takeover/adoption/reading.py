@@ -17,11 +17,9 @@ from kube_runtime import (
     ObjectUnreadable,
 )
 from kube_runtime.client.kubeconfig import connection_from_kubeconfig
-from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_certs import describe
 from kyma_fleet.checking.command import DEPLOYMENTS
-from kyma_fleet.overview.command import GROUP, replicas_of
-from kyma_fleet.overview.tally import Replica
+from kyma_fleet.replicas import Replica, read_replicas
 from kyma_takeover.adoption.counts import Counts, FormerSecrets
 from kyma_takeover.adoption.deployment import Deployment, former_deployments
 from kyma_takeover.certificates import CA_SECRET, GATEWAY_SECRET
@@ -112,8 +110,7 @@ class _Reader:
 
     async def leases(self, namespace: str) -> None:
         self.found.lease = await former_lease(self.kcp)
-        replicas = await self.kcp.list(REPLICA_LEASES, namespace, label_selector=GROUP)
-        self.found.replicas = list(replicas_of(replicas.items))
+        self.found.replicas = list(await read_replicas(self.kcp, namespace))
 
     async def catalog(self) -> None:
         async for templates in self.kcp.pages(MODULE_TEMPLATES, names.KCP_NAMESPACE, unreadable=self.left_out):

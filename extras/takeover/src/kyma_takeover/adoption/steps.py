@@ -12,11 +12,9 @@ from typing import Any, TypeVar
 
 from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource
 from kube_runtime.client.kubeconfig import STRICT
-from kube_runtime.leases.lease import LEASES as REPLICA_LEASES
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS
-from kyma_fleet.overview.command import GROUP, replicas_of
-from kyma_fleet.overview.tally import counted
 from kyma_fleet.problems import Problem
+from kyma_fleet.replicas import read_replicas
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS
@@ -27,6 +25,7 @@ from kyma_takeover.certificates import CA_SECRET
 from kyma_takeover.lease import HOLDER, LEASE, LEASES, holder_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
 from lifecycle_manager_api import ObjectMeta, names
+from lifecycle_manager_api.conditions import counted
 
 T = TypeVar("T")
 LABELLED_BY = f"{names.GROUP}/labelled-by"
@@ -297,9 +296,8 @@ class AdoptionSteps:
         await self._each(f"give up Lease {LEASE}, which this version held", [LEASE], release)
 
     async def _our_holder(self) -> str:
-        leases = await self.kcp.list(REPLICA_LEASES, self.lease_namespace, label_selector=GROUP)
-        now = datetime.now(UTC)
-        return next((each.name for each in replicas_of(leases.items) if not each.is_silent(now)), "")
+        now, replicas = datetime.now(UTC), await read_replicas(self.kcp, self.lease_namespace)
+        return next((each.name for each in replicas if not each.is_silent(now)), "")
 
     async def _until(self, holder_of_lease: Callable[[], Awaitable[str]], what: str) -> None:
         """Wait until nobody holds a Lease. Raises Problem where that takes too long."""

@@ -20,9 +20,9 @@ from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import Document, as_json, as_yaml, print_document
 from kyma_fleet.explanation.command import explain
 from kyma_fleet.explanation.reading import Rules
-from kyma_fleet.overview.command import status
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.status import status
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import (
     KYMAS,

@@ -9,14 +9,13 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, Forbidden, KindUnknown, KubeError, NotFound, Resource
-from kube_runtime.leases.lease import LEASES
 from kyma_certs import describe
 from kyma_fleet.checking import findings
 from kyma_fleet.checking.findings import Finding
 from kyma_fleet.documents import Document, print_document
-from kyma_fleet.overview.command import GROUP, count_kymas, replicas_of
-from kyma_fleet.overview.tally import Tally
+from kyma_fleet.replicas import read_replicas
 from kyma_fleet.screen import Screen
+from kyma_fleet.status import count_kymas
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, WATCHERS, Secret
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE, key_pair_in
@@ -187,12 +186,12 @@ async def _watchers(kcp: Client) -> Finding:
 
 
 async def _replicas(lease_namespace: str, kcp: Client) -> Finding:
-    leases = await kcp.list(LEASES, lease_namespace, label_selector=GROUP)
-    return findings.of_replicas(list(replicas_of(leases.items)), datetime.now(UTC))
+    return findings.of_replicas(await read_replicas(kcp, lease_namespace), datetime.now(UTC))
 
 
 async def _clusters(kcp: Client) -> Finding:
-    return findings.of_clusters(await count_kymas(kcp, Tally()))
+    counts, _ = await count_kymas(kcp)
+    return findings.of_clusters(counts)
 
 
 async def _certificates(kcp: Client) -> Finding:

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from kube_runtime.ages import age
-from kyma_fleet.overview.tally import Replica, Tally, counted
+from kyma_fleet.replicas import Replica
 from lifecycle_manager.admission.configuration import webhook_configuration
-from lifecycle_manager_api import State, Watcher
+from lifecycle_manager.contract.fleet import BROKEN, FleetCounts
+from lifecycle_manager_api import Watcher
+from lifecycle_manager_api.conditions import counted
 
 Mark = Literal["ok", "bad", "note"]
 OLDEST = (1, 34)
@@ -119,7 +121,7 @@ def of_webhooks(configuration: Mapping[str, Any] | None, *, is_enabled: bool) ->
 def of_watchers(watchers: Iterable[Watcher]) -> Finding:
     """Judge the Watcher CRs."""
     known = list(watchers)
-    bad = [each for each in known if each.status.state in {State.ERROR, State.WARNING}]
+    bad = [each for each in known if each.status.state in BROKEN]
     if bad:
         name = bad[0].metadata.name
         return Finding("bad", "Watchers", f"{name} is {bad[0].status.state.value}", f"kubectl describe watcher {name}")
@@ -137,12 +139,12 @@ def of_replicas(replicas: Sequence[Replica], now: datetime) -> Finding:
     return Finding("ok", "replicas", f"{counted(len(replicas), 'replica')}, all renew their Leases")
 
 
-def of_clusters(tally: Tally) -> Finding:
+def of_clusters(counts: FleetCounts) -> Finding:
     """Judge whether the clusters answer."""
-    total, away = sum(tally.states.values()), tally.unreachable.count
-    if away:
-        worst = tally.unreachable.worst()[0]
-        text = f"{away:,} of {counted(total, 'cluster')} not accessible, such as {worst.kyma}: {worst.reason}"
+    total, away = counts.clusters, counts.fault("unreachable")
+    if away.count:
+        worst = away.worst[0]
+        text = f"{away.count:,} of {counted(total, 'cluster')} not accessible, such as {worst.kyma}: {worst.reason}"
         return Finding("bad", "clusters", text, f"klm explain {worst.kyma}")
     return Finding("ok", "clusters", f"{counted(total, 'cluster')}, all accessible")
 

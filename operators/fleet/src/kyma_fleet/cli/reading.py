@@ -123,9 +123,9 @@ def status(
     klm status --watch             refreshed in place
     klm status || alert-somebody   in a script
     """
-    from kyma_fleet.overview import command
+    from kyma_fleet.status import status as command
 
-    run(kubeconfig, context, output, lambda kcp, screen: command.status(kcp, screen, lease_namespace, watch=watch))
+    run(kubeconfig, context, output, lambda kcp, screen: command(kcp, screen, lease_namespace, watch=watch))
 
 
 def explain(

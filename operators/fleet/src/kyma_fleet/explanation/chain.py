@@ -22,6 +22,7 @@ from lifecycle_manager.contract.conditions import (
     WEBHOOK,
     event_path_fault,
 )
+from lifecycle_manager.contract.fleet import BROKEN, GOOD
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
 from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
@@ -39,7 +40,6 @@ from lifecycle_manager_api import (
 )
 
 Mark = Literal["ok", "wait", "bad", "note"]
-GOOD = frozenset({State.READY, State.UNMANAGED})
 MAX_OBJECTS = 10
 MODULE, MANIFEST, CONFIG, SYNC_RESOURCE = "module", "Manifest", "ModuleConfig", "SyncResource"
 ADVICE = {
@@ -354,7 +354,7 @@ def _of_part(facts: Facts, title: str, name: str, state: State, conditions: Iter
 
 def mark_of(state: State) -> Mark:
     """Return the mark of a state."""
-    return "bad" if state in {State.ERROR, State.WARNING} else "ok" if state in GOOD else "wait"
+    return "bad" if state in BROKEN else "ok" if state in GOOD else "wait"
 
 
 def name_of(state: State) -> str:

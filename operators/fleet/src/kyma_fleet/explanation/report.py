@@ -5,10 +5,11 @@ from datetime import datetime
 
 from kube_runtime.ages import age
 from kyma_fleet.documents import Document, reference
-from kyma_fleet.explanation.chain import CONFIG, GOOD, MANIFEST, SYNC_RESOURCE, Chain, Link
+from kyma_fleet.explanation.chain import CONFIG, MANIFEST, SYNC_RESOURCE, Chain, Link
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import cut, plain, wrapped
+from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager_api import Kyma
 
 SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}

@@ -10,6 +10,7 @@ from kube_runtime.ages import age
 from kyma_fleet.explanation.marks import pause_of
 from kyma_fleet.listing.names import full_name
 from kyma_fleet.listing.selection import OF_CONFIGS, OF_KYMAS, OF_MANIFESTS, Selection
+from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -25,7 +26,6 @@ from lifecycle_manager_api import (
     Manifest,
     ModuleConfig,
     ModuleRollout,
-    State,
     SyncResource,
     find,
     names,
@@ -73,7 +73,7 @@ class ListedKind(Generic[T]):
 def _kyma_rows(kyma: Kyma, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
     status, labels = kyma.status, kyma.metadata.labels
     ready = find(status.conditions, "Ready")
-    good = sum(each.state in {State.READY, State.UNMANAGED} for each in status.modules)
+    good = sum(each.state in GOOD for each in status.modules)
     pause = pause_of(kyma.metadata)
     yield (
         (

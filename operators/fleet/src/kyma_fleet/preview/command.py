@@ -9,7 +9,6 @@ from kube_runtime import Client, KubeError
 from kyma_fleet.comparison import ClusterComparison, cluster_of, compare, wanted_after
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.reading import Rules
-from kyma_fleet.overview.tally import counted
 from kyma_fleet.preview.plan import (
     KymaPreview,
     Release,
@@ -29,6 +28,7 @@ from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr.brake import max_changed
 from lifecycle_manager_api import Kyma, ModuleTemplate, names
+from lifecycle_manager_api.conditions import counted
 
 WAVE_TITLES = ("WAVE", "KYMAS", "AT A TIME", "MAY FAIL", "NOT BEFORE", "SUCH AS")
 TITLES = ("HELD BACK BY", "KYMAS", "SUCH AS", "MESSAGE")
