@@ -6,18 +6,25 @@ from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, LeaseNamespace, Output, complete_kyma, run
+from kyma_fleet.cli.options import (
+    Action,
+    Context,
+    Kubeconfig,
+    LeaseNamespace,
+    Output,
+    complete_kyma,
+    on_control_plane,
+    run,
+)
 
 
+@on_control_plane
 def check(
     before_installation: Annotated[
         bool, typer.Option("--pre", help="check what an installation needs, before there is one")
     ] = False,
     lease_namespace: LeaseNamespace = "kcp-system-leases",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Check the control plane, or a cluster before an installation.
 
     It checks versions, clocks, rights, CRDs, policies, webhooks, certificates,
@@ -30,12 +37,7 @@ def check(
     """
     from kyma_fleet.checking import command
 
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: command.check(kcp, screen, lease_namespace, before_installation=before_installation),
-    )
+    return lambda kcp, screen: command.check(kcp, screen, lease_namespace, before_installation=before_installation)
 
 
 def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
@@ -52,6 +54,7 @@ def version(output: Output = "table", kubeconfig: Kubeconfig = None, context: Co
     run(kubeconfig, context, output, command.print_version, otherwise=command.print_own_version)
 
 
+@on_control_plane
 def bundle(
     kyma: Annotated[
         str, typer.Argument(help="one Kyma with its parts; by default all", autocompletion=complete_kyma)
@@ -62,10 +65,7 @@ def bundle(
     ] = None,
     max_size: Annotated[int, typer.Option(min=1, max=1000, help="bound, in MiB before compression")] = 50,
     lease_namespace: LeaseNamespace = "kcp-system-leases",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Write an archive for support, without secrets.
 
     It has the resources with their conditions, Events, the answers of klm
@@ -81,13 +81,8 @@ def bundle(
 
     to = file or Path(f"klm-bundle-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar.gz")
     limit = max_size * 1024 * 1024
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: command.bundle(
-            kcp, screen, to, kyma=kyma, max_bytes=limit, lease_namespace=lease_namespace
-        ),
+    return lambda kcp, screen: command.bundle(
+        kcp, screen, to, kyma=kyma, max_bytes=limit, lease_namespace=lease_namespace
     )
 
 

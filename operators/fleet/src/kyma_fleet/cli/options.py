@@ -1,10 +1,11 @@
 """The options that several commands have, and the completion of names from the control plane."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -49,21 +50,50 @@ LeaseNamespace = Annotated[
 KymaName = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma, show_default=False)]
 
 
+Action = Callable[["Client", "Screen"], Awaitable[int]]
+"""What a command does with a client of the control plane and the screen; it returns the exit code."""
+
+
+def on_control_plane(declared: Callable[..., Action], *, output: Any = Output) -> Callable[..., None]:
+    """Return the command that carries out what a function returns; it has `--output`, `--kubeconfig`, `--context`, too.
+
+    Errors of the usage that the function raises are reported before a kubeconfig is read.
+    """
+
+    def command(**given: Any) -> None:
+        target = given.pop("kubeconfig"), given.pop("context"), given.pop("output")
+        run(*target, declared(**given))
+
+    shared: Mapping[str, tuple[Any, Any]] = {
+        "output": (output, "table"),
+        "kubeconfig": (Kubeconfig, None),
+        "context": (Context, None),
+    }
+    own = signature(declared)
+    added = (
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in shared.items()
+    )
+    command.__name__, command.__doc__ = declared.__name__, declared.__doc__
+    command.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
+    return command
+
+
 def run(
     kubeconfig: Path | None,
     context: str | None,
     output: str,
-    command: "Callable[[Client, Screen], Awaitable[int]]",
+    action: Action,
     *,
     otherwise: "Callable[[Screen], None]" = lambda _: None,
 ) -> None:
-    """Run a command, which prints in a format, with a client of the control plane; leave with its exit code."""
+    """Run a command with a client of the control plane, and a screen of a format; leave with its exit code."""
     from kyma_fleet.running import Target
     from kyma_fleet.running import run as run_with
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run_with(Target(kubeconfig, context), lambda kcp: command(kcp, screen), otherwise=lambda: otherwise(screen))
+    run_with(Target(kubeconfig, context), lambda kcp: action(kcp, screen), otherwise=lambda: otherwise(screen))
 
 
 @contextmanager

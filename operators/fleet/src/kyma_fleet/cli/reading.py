@@ -6,16 +6,14 @@ from typing import Annotated
 import typer
 
 from kyma_fleet.cli.options import (
-    Context,
-    Kubeconfig,
+    Action,
     KymaName,
     LeaseNamespace,
-    Output,
     complete_kyma,
     complete_module,
     complete_name,
+    on_control_plane,
     one_of,
-    run,
     unknown,
     usage_errors,
 )
@@ -25,6 +23,7 @@ KIND_NAMES = (*SHORT_NAMES,)
 STATES = ("Ready", "Processing", "Warning", "Error", "Deleting", "Unmanaged")
 
 
+@on_control_plane
 def get(
     kind: Annotated[
         str,
@@ -54,11 +53,8 @@ def get(
     paused: Annotated[bool, typer.Option("--paused", help="paused ones, with who did it, when and why")] = False,
     labels: Annotated[str, typer.Option("--selector", "-l", help="label selector, as of kubectl")] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="show each change until Ctrl-C")] = False,
-    output: Output = "table",
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="namespace, where it is another one")] = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """List Kymas, modules, releases, and what belongs to them.
 
     \b
@@ -71,9 +67,8 @@ def get(
     klm get kymas -o name | wc -l                for scripts; also json and yaml
     klm get kymas --region eu-central-1 --watch  follow changes
     """
-    from kyma_fleet.listing.command import Listing, check_filters
-    from kyma_fleet.listing.formats import output_for
-    from kyma_fleet.listing.kinds import PAUSED_KYMAS, kind_named
+    from kyma_fleet.listing.command import check_filters, list_kind
+    from kyma_fleet.listing.kinds import kind_named
     from kyma_fleet.listing.selection import Selection
 
     found = kind_named(kind)
@@ -93,25 +88,14 @@ def get(
     )
     with usage_errors():
         check_filters(found, selection)
-    listed = PAUSED_KYMAS if paused and found.name == "kymas" and output == "table" else found
-    where = namespace or listed.namespace
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: Listing(
-            kcp, listed, selection, where, output_for(listed, selection, screen, watch=watch), screen
-        ).run(watch=watch),
-    )
+    return lambda kcp, screen: list_kind(kcp, screen, found, selection, namespace, watch=watch)
 
 
+@on_control_plane
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="show it again and again until Ctrl-C")] = False,
     lease_namespace: LeaseNamespace = "kcp-system-leases",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Show how the fleet is.
 
     It shows states, modules and versions, rollouts, the worst clusters, silent
@@ -125,9 +109,10 @@ def status(
     """
     from kyma_fleet.status import status as command
 
-    run(kubeconfig, context, output, lambda kcp, screen: command(kcp, screen, lease_namespace, watch=watch))
+    return lambda kcp, screen: command(kcp, screen, lease_namespace, watch=watch)
 
 
+@on_control_plane
 def explain(
     kyma: KymaName,
     subject: Annotated[
@@ -146,10 +131,7 @@ def explain(
         Path | None,
         typer.Option(help="--maintenance-policy of klm run, for windows that are not reported yet", show_default=False),
     ] = None,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Explain why a cluster, a module or an object is as it is.
 
     It shows the chain of causes, the last Events, and what to do. Nothing is
@@ -166,10 +148,11 @@ def explain(
 
     with usage_errors():
         rules = command.rules_of(rollout_max_delay, maintenance_policy)
-    run(kubeconfig, context, output, lambda kcp, screen: command.explain(kcp, screen, kyma, subject, rules))
+    return lambda kcp, screen: command.explain(kcp, screen, kyma, subject, rules)
 
 
-def events(kyma: KymaName, output: Output = "table", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+@on_control_plane
+def events(kyma: KymaName) -> Action:
     """List the Events of a Kyma and of all its parts.
 
     Its parts are Manifests, ModuleConfigs and SyncResources. The newest Event is the last.
@@ -180,9 +163,10 @@ def events(kyma: KymaName, output: Output = "table", kubeconfig: Kubeconfig = No
     """
     from kyma_fleet.explanation import command
 
-    run(kubeconfig, context, output, lambda kcp, screen: command.events(kcp, screen, kyma))
+    return lambda kcp, screen: command.events(kcp, screen, kyma)
 
 
+@on_control_plane
 def trace(
     kyma: KymaName,
     module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
@@ -190,10 +174,7 @@ def trace(
     everything: Annotated[
         bool, typer.Option("--all", help="everything that is recorded, not what follows the last pause alone")
     ] = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Draw a timeline of the last writes for a Kyma or a module.
 
     It is read from the objects themselves, which record the last write of each
@@ -205,9 +186,4 @@ def trace(
     """
     from kyma_fleet import timeline
 
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: timeline.trace(kcp, screen, kyma, module, everything=everything),
-    )
+    return lambda kcp, screen: timeline.trace(kcp, screen, kyma, module, everything=everything)

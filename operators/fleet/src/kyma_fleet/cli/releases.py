@@ -1,13 +1,20 @@
 """Commands that compare: what a release would change, and what a cluster has."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import OUTPUT, Context, Kubeconfig, KymaName, Output, complete_module, run, usage_errors
+from kyma_fleet.cli.options import OUTPUT, Action, KymaName, complete_module, on_control_plane, usage_errors
+
+MarkdownOutput = Annotated[Literal["table", "wide", "json", "yaml", "name", "markdown"], OUTPUT]
+SyncNamespace = Annotated[
+    str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
+]
 
 
+@partial(on_control_plane, output=MarkdownOutput)
 def preview(
     module: Annotated[str, typer.Argument(help="the module", autocompletion=complete_module, show_default=False)],
     version: Annotated[str, typer.Argument(help="its version; the ModuleTemplate must exist", show_default=False)],
@@ -16,18 +23,13 @@ def preview(
     sample: Annotated[
         int, typer.Option(min=0, max=100, help="compare the objects in so many clusters, too (needs klm-skr-access)")
     ] = 0,
-    output: Annotated[Literal["table", "wide", "json", "yaml", "name", "markdown"], OUTPUT] = "table",
     rollout_max_delay: Annotated[str, typer.Option(help="--module-upgrade-rollout-max-delay of klm run")] = "5m",
     max_changed_clusters: Annotated[str, typer.Option(help="--max-changed-clusters of klm run")] = "20%",
     maintenance_policy: Annotated[
         Path | None, typer.Option(help="--maintenance-policy of klm run", show_default=False)
     ] = None,
-    namespace: Annotated[
-        str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
-    ] = "kyma-system",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+    namespace: SyncNamespace = "kyma-system",
+) -> Action:
     """Show what a release would change.
 
     It lists which Kymas would get it and when, and which are held back and why.
@@ -45,27 +47,18 @@ def preview(
     with usage_errors():
         rules = rules_of(rollout_max_delay, maintenance_policy)
     release = Release(module, version, channel)
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: command.preview(
-            kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
-        ),
+    return lambda kcp, screen: command.preview(
+        kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
     )
 
 
+@on_control_plane
 def diff(
     kyma: KymaName,
     module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module, show_default=False)],
     *,
-    namespace: Annotated[
-        str, typer.Option("--sync-namespace", help="--sync-namespace of klm run, for objects that name none")
-    ] = "kyma-system",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+    namespace: SyncNamespace = "kyma-system",
+) -> Action:
     """Show what Lifecycle Manager would change in a cluster.
 
     The objects of a module as wanted are compared with those that are there.
@@ -80,4 +73,4 @@ def diff(
     """
     from kyma_fleet import comparison
 
-    run(kubeconfig, context, output, lambda kcp, screen: comparison.diff(kcp, screen, kyma, module, namespace))
+    return lambda kcp, screen: comparison.diff(kcp, screen, kyma, module, namespace)

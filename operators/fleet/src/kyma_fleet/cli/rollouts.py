@@ -1,12 +1,11 @@
 """`klm rollout`: new versions in waves."""
 
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, Output, run
+from kyma_fleet.cli.options import Action, on_control_plane
 
 app = typer.Typer(
     name="rollout",
@@ -22,99 +21,96 @@ Channel = Annotated[str, typer.Option(help="the channel, where a module has roll
 
 
 @app.command("list")
+@on_control_plane
 def list_rollouts(
     *,
     everything: Annotated[bool, typer.Option("--all", help="also those that ended")] = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """List the latest rollout of each channel."""
     from kyma_fleet import rollouts
 
-    run(kubeconfig, context, output, lambda kcp, screen: rollouts.list_rollouts(kcp, screen, everything=everything))
+    return lambda kcp, screen: rollouts.list_rollouts(kcp, screen, everything=everything)
 
 
 @app.command()
+@on_control_plane
 def status(
     name: Name,
     *,
     channel: Channel = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="until it ends or halts")] = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Show the waves of a rollout and the clusters that failed.
 
     The exit code is 1 where it is halted.
     """
     from kyma_fleet import rollouts
 
-    run(kubeconfig, context, output, lambda kcp, screen: rollouts.status(kcp, screen, name, channel, watch=watch))
+    return lambda kcp, screen: rollouts.status(kcp, screen, name, channel, watch=watch)
 
 
 @app.command()
+@on_control_plane
 def approve(
     name: Name,
     *,
     wave: Annotated[str, typer.Option(help="the wave; by default the one that waits", show_default=False)] = "",
     reason: Reason = "",
     channel: Channel = "",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Let a wave begin that needs an approval."""
-    _steer("approve", name, channel, (kubeconfig, context), output=output, wave=wave, reason=reason)
+    from kyma_fleet import rollouts
+
+    return lambda kcp, screen: rollouts.steer(kcp, screen, "approve", name, channel, wave=wave, reason=reason)
 
 
 @app.command()
+@on_control_plane
 def pause(
     name: Name,
     *,
     reason: Reason = "",
     channel: Channel = "",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Let no further clusters get the version for now. Those under way finish."""
-    _steer("pause", name, channel, (kubeconfig, context), output=output, reason=reason)
+    from kyma_fleet import rollouts
+
+    return lambda kcp, screen: rollouts.steer(kcp, screen, "pause", name, channel, reason=reason)
 
 
 @app.command()
+@on_control_plane
 def resume(
     name: Name,
     *,
     reason: Reason = "",
     channel: Channel = "",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Go on after a pause or a halt. The clusters that failed so far are accepted."""
-    _steer("resume", name, channel, (kubeconfig, context), output=output, reason=reason)
+    from kyma_fleet import rollouts
+
+    return lambda kcp, screen: rollouts.steer(kcp, screen, "resume", name, channel, reason=reason)
 
 
 @app.command()
+@on_control_plane
 def halt(
     name: Name,
     *,
     reason: Reason = "",
     channel: Channel = "",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Stop a rollout that goes wrong.
 
     Like a pause, with a condition and an alert.
     """
-    _steer("halt", name, channel, (kubeconfig, context), output=output, reason=reason)
+    from kyma_fleet import rollouts
+
+    return lambda kcp, screen: rollouts.steer(kcp, screen, "halt", name, channel, reason=reason)
 
 
 @app.command()
+@on_control_plane
 def undo(
     name: Name,
     *,
@@ -122,10 +118,7 @@ def undo(
     reason: Reason = "",
     channel: Channel = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Return the clusters to the version before.
 
     Wave by wave, in reverse. What is taken back already stays so.
@@ -136,30 +129,5 @@ def undo(
     from kyma_fleet import rollouts
     from kyma_fleet.asking import confirmed
 
-    run(
-        kubeconfig,
-        context,
-        output,
-        lambda kcp, screen: rollouts.undo(
-            kcp, screen, name, channel, at_once=now, confirm=partial(confirmed, yes=yes), reason=reason
-        ),
-    )
-
-
-def _steer(
-    verb: Literal["approve", "pause", "resume", "halt"],
-    name: str,
-    channel: str,
-    target: tuple[Path | None, str | None],
-    *,
-    output: str,
-    reason: str,
-    wave: str = "",
-) -> None:
-    from kyma_fleet import rollouts
-
-    run(
-        *target,
-        output,
-        lambda kcp, screen: rollouts.steer(kcp, screen, verb, name, channel, wave=wave, reason=reason),
-    )
+    confirm = partial(confirmed, yes=yes)
+    return lambda kcp, screen: rollouts.undo(kcp, screen, name, channel, at_once=now, confirm=confirm, reason=reason)

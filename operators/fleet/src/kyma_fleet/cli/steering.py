@@ -1,40 +1,14 @@
 """Commands that have Lifecycle Manager leave something alone, or reconcile it now."""
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Context, Kubeconfig, KymaName, Output, complete_kyma, complete_module, run
+from kyma_fleet.cli.options import Action, KymaName, complete_kyma, complete_module, on_control_plane
 
 Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
-
-
-def _steer(
-    verb: Literal["pause", "resume", "reconcile", "continue"],
-    subjects: tuple[str, str, bool],
-    reason: str,
-    target: tuple[Path | None, str | None],
-    *,
-    output: str,
-    yes: bool,
-) -> None:
-    from kyma_fleet import steering
-    from kyma_fleet.asking import confirmed
-
-    kyma, module, everything = subjects
-    if not (kyma or module or everything):
-        raise typer.BadParameter("name a Kyma, or --module, or --all")
-    if everything and (kyma or module):
-        raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
-    meant, confirm = steering.Subjects(kyma, module, everything), partial(confirmed, yes=yes)
-    run(
-        *target,
-        output,
-        lambda kcp, screen: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm),
-    )
 
 
 MaybeKyma = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma)]
@@ -45,6 +19,7 @@ OfModule = Annotated[
 Everything = Annotated[bool, typer.Option("--all", help="all Kymas and all their modules")]
 
 
+@on_control_plane
 def pause(
     kyma: MaybeKyma = "",
     *,
@@ -52,10 +27,7 @@ def pause(
     module: OfModule = "",
     everything: Everything = False,
     yes: Yes = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Leave a cluster, a module or the fleet as it is.
 
     A paused cluster gets no module installed, upgraded, repaired or removed.
@@ -68,9 +40,10 @@ def pause(
     klm pause --module keda --reason "2.1.0 is broken"   in every cluster
     klm pause --all --reason "maintenance of the registry"
     """
-    _steer("pause", (kyma, module, everything), reason, (kubeconfig, context), output=output, yes=yes)
+    return _action("pause", (kyma, module, everything), reason, yes=yes)
 
 
+@on_control_plane
 def resume(
     kyma: MaybeKyma = "",
     *,
@@ -78,10 +51,7 @@ def resume(
     module: OfModule = "",
     everything: Everything = False,
     yes: Yes = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """End a pause of a cluster, a module or the fleet.
 
     \b
@@ -89,37 +59,33 @@ def resume(
     klm resume demo --module keda
     klm resume --all --yes
     """
-    _steer("resume", (kyma, module, everything), reason, (kubeconfig, context), output=output, yes=yes)
+    return _action("resume", (kyma, module, everything), reason, yes=yes)
 
 
+@on_control_plane
 def reconcile(
     kyma: KymaName,
     module: Annotated[str, typer.Argument(help="a module of it", autocompletion=complete_module)] = "",
     *,
     reason: Reason = "",
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Reconcile a Kyma, or one of its modules, now.
 
     \b
     klm reconcile demo
     klm reconcile demo keda --reason "after the fix of its registry"
     """
-    _steer("reconcile", (kyma, module, False), reason, (kubeconfig, context), output=output, yes=True)
+    return _action("reconcile", (kyma, module, False), reason, yes=True)
 
 
+@on_control_plane
 def continue_(
     kyma: MaybeKyma = "",
     *,
     reason: Reason = "",
     everything: Annotated[bool, typer.Option("--all", help="all Kymas")] = False,
     yes: Yes = False,
-    output: Output = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
+) -> Action:
     """Continue held deletions of very many objects at once.
 
     This deletes in the clusters what was deleted in the control plane before.
@@ -130,4 +96,23 @@ def continue_(
     klm continue demo --reason "the cluster is decommissioned"
     klm continue --all
     """
-    _steer("continue", (kyma, "", everything), reason, (kubeconfig, context), output=output, yes=yes)
+    return _action("continue", (kyma, "", everything), reason, yes=yes)
+
+
+def _action(
+    verb: Literal["pause", "resume", "reconcile", "continue"],
+    subjects: tuple[str, str, bool],
+    reason: str,
+    *,
+    yes: bool,
+) -> Action:
+    from kyma_fleet import steering
+    from kyma_fleet.asking import confirmed
+
+    kyma, module, everything = subjects
+    if not (kyma or module or everything):
+        raise typer.BadParameter("name a Kyma, or --module, or --all")
+    if everything and (kyma or module):
+        raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
+    meant, confirm = steering.Subjects(kyma, module, everything), partial(confirmed, yes=yes)
+    return lambda kcp, screen: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm)

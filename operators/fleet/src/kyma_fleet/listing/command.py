@@ -9,8 +9,8 @@ from typing import Any
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
 from kyma_fleet.control_plane import require_control_plane
-from kyma_fleet.listing.formats import Output, typed
-from kyma_fleet.listing.kinds import ListedKind
+from kyma_fleet.listing.formats import Output, output_for, typed
+from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem, meant
 from kyma_fleet.screen import Screen, say
@@ -145,6 +145,15 @@ def _modules_of(item: object) -> Iterator[str]:
             yield item.spec.module_name
         case Manifest():
             yield module_of_manifest(item)
+
+
+async def list_kind(
+    kcp: Client, screen: Screen, kind: ListedKind[Any], selection: Selection, namespace: str, *, watch: bool
+) -> int:
+    """List the objects of a kind that were selected, and with `watch` follow them."""
+    listed = PAUSED_KYMAS if selection.paused and kind.name == "kymas" and screen.form == "table" else kind
+    output = output_for(listed, selection, screen, watch=watch)
+    return await Listing(kcp, listed, selection, namespace or listed.namespace, output, screen).run(watch=watch)
 
 
 def check_filters(kind: ListedKind[Any], selection: Selection) -> None:
