@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kyma_fleet.bundle.archive import new_archive
+from kyma_fleet.bundle.command import new_archive
 from kyma_fleet.bundle.kept import kept_of
 from kyma_fleet.bundle.words import REDACTED, Words
 from kyma_fleet.problems import Problem

@@ -17,10 +17,10 @@ from kyma_fleet.checking.command import CheckReport, VersionReport
 from kyma_fleet.checking.findings import Finding
 from kyma_fleet.comparison import ClusterComparison
 from kyma_fleet.documents import Document, print_document
-from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
+from kyma_fleet.explanation.command import KymaEvents, KymaExplanation
 from kyma_fleet.images import Images
 from kyma_fleet.listing.kinds import KINDS
-from kyma_fleet.preview.command import ReleasePreview
+from kyma_fleet.preview import ReleasePreview
 from kyma_fleet.rollouts import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.status import FleetStatus

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from kyma_fleet.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
+from kyma_fleet.explanation.command import KymaExplanation
 from kyma_fleet.explanation.facts import Facts, occurrence_of
-from kyma_fleet.explanation.report import KymaExplanation
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.preview.command import ReleasePreview
-from kyma_fleet.preview.plan import MAX_REASONS, KymaPreview, Release, Sums, outcome_for, released
+from kyma_fleet.preview import MAX_REASONS, KymaPreview, Release, ReleasePreview, Sums, outcome_for, released, sums_of
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -101,18 +100,16 @@ def test_a_mandatory_module_has_no_rollout() -> None:
 
 
 def sums(count: int = 200) -> Sums:
-    found = Sums(sample_size=2)
+    outcomes: list[KymaPreview | None] = [None, KymaPreview("has", "2.0.0")]
     for number in range(count):
-        found.add(RELEASE, KymaPreview(f"k{number}", "1.0.0", at=NOW + timedelta(seconds=number)))
-        found.add(RELEASE, KymaPreview(f"h{number}", "3.0.0", reason=f"R{number}", message="x | \x1b[1m<b>"))
-    found.add(RELEASE, KymaPreview("has", "2.0.0"))
-    found.add(RELEASE, None)
-    return found
+        outcomes.append(KymaPreview(f"k{number}", "1.0.0", at=NOW + timedelta(seconds=number)))
+        outcomes.append(KymaPreview(f"h{number}", "3.0.0", reason=f"R{number}", message="x | \x1b[1m<b>"))
+    return sums_of(RELEASE, outcomes, sample=2)
 
 
 def test_sums_are_bounded_and_complete() -> None:
     found = sums()
-    assert (found.get_it, found.have_it, found.others, found.sample) == (200, 1, 1, ["k0", "k1"])
+    assert (found.get_it, found.have_it, found.others, found.sample) == (200, 1, 1, ("k0", "k1"))
     assert len(found.held) <= MAX_REASONS + 1
     assert sum(each.count for each in found.held.values()) == 200
 

@@ -132,12 +132,6 @@ async def wanted_after(
     return [await _of_manifest(kcp, changed, namespace)]
 
 
-def applier_objects(skr: Client, wanted: WantedSet, namespace: str) -> SkrObjects:
-    """Return what compares the objects of an owner, with the owner's labels and annotations."""
-    default = namespace if isinstance(wanted.owner, Manifest) else DEFAULT_NAMESPACE
-    return SkrObjects.of(None, skr, owner=set_owner(wanted.owner), namespace=default)
-
-
 async def _of_sync_resource(resource: SyncResource) -> WantedSet:
     text = resource.spec.resource
     try:
@@ -249,17 +243,18 @@ def _style(line: str) -> dict[str, str]:
 async def diff(kcp: Client, screen: Screen, kyma: str, module: str, namespace: str) -> int:
     """Print what would change. Returns 0 where nothing does, 1 where something does, 2 where it is not known."""
     wanted = await wanted_sets(kcp, kyma, module, namespace)
-    async with cluster_of(kcp, kyma) as skr:
-        found = await compare(skr, kyma, wanted, namespace)
+    found = await compare(kcp, kyma, wanted, namespace)
     print_document(found, screen)
     actions = {each.action for each in found.objects}
     return FAILED if "fail" in actions else 1 if actions - {"none"} else 0
 
 
-async def compare(skr: Client, kyma: str, wanted: Iterable[WantedSet], namespace: str) -> ClusterComparison:
-    """Return what would change in a cluster."""
+async def compare(kcp: Client, kyma: str, wanted: Iterable[WantedSet], namespace: str) -> ClusterComparison:
+    """Return what would change in a cluster, with the owner's labels and annotations. Raises Problem, KubeError."""
     found: list[ObjectDifference] = []
-    for each in wanted:
-        applier = applier_objects(skr, each, namespace).applier
-        found += await applier.difference(each.objects, each.inventory)
+    async with cluster_of(kcp, kyma) as skr:
+        for each in wanted:
+            default = namespace if isinstance(each.owner, Manifest) else DEFAULT_NAMESPACE
+            objects = SkrObjects.of(None, skr, owner=set_owner(each.owner), namespace=default)
+            found += await objects.applier.difference(each.objects, each.inventory)
     return ClusterComparison(kyma=kyma, objects=tuple(map(ComparedObject.of, found)))

@@ -14,13 +14,14 @@ from kube_runtime import Client, EventRecorder
 from kube_runtime.ages import age
 from kyma_fleet.documents import Document, print_document, reference
 from kyma_fleet.problems import Problem
+from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, note_of, without_effect
 from kyma_fleet.screen import LiveTable, Screen
-from kyma_fleet.steering import FIELD_MANAGER, ChangedObject, ChangeReport, who
+from kyma_fleet.steering import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.rollout.releases import in_force, is_way_back
+from lifecycle_manager.rollout.releases import by_channel, in_force, is_way_back
 from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of, standings
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
@@ -39,12 +40,8 @@ _ENDED = frozenset({"Superseded"})
 
 def latest_of(rollouts: Iterable[ModuleRollout]) -> list[ModuleRollout]:
     """Return the rollout that counts of each module and channel, by their names."""
-    found: dict[tuple[str, str], ModuleRollout] = {}
-    for each in rollouts:
-        key = (each.spec.module_name, each.spec.channel)
-        if key not in found or found[key].spec.revision < each.spec.revision:
-            found[key] = each
-    return [found[key] for key in sorted(found)]
+    known = by_channel(rollouts)
+    return [known[module][channel][0] for module in sorted(known) for channel in sorted(known[module])]
 
 
 def chosen(rollouts: Iterable[ModuleRollout], name: str, channel: str) -> ModuleRollout:

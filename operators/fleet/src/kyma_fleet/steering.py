@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import msgspec
-
 from kube_runtime import Client, EventRecorder, KubeError, Resource
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.marks import (
@@ -20,6 +18,7 @@ from kyma_fleet.explanation.marks import (
     RECONCILE_REASON,
 )
 from kyma_fleet.problems import Problem, line_for, meant
+from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import is_deletion_held
@@ -132,8 +131,6 @@ class ChangeReport(Document, frozen=True):
 
 
 CONCURRENCY = 20
-FIELD_MANAGER = "klm"
-_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +145,6 @@ class Subjects:
     def is_one_kyma(self) -> bool:
         """Whether no other cluster is affected."""
         return bool(self.kyma)
-
-
-class _User(msgspec.Struct):
-    username: str = "unknown"
-
-
-class _ReviewStatus(msgspec.Struct, rename="camel"):
-    user_info: _User = msgspec.field(default_factory=_User)
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus
 
 
 async def steer(
@@ -218,13 +203,6 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb) -> list[Ste
             _require_module(each, subjects.module)
         raise Problem(f"module {subjects.module} has no Manifest in {where}; {_without_manifest(subjects, verb)}")
     return [*manifests]
-
-
-async def who(kcp: Client) -> str:
-    """Return the name by which the API server knows the operator."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await kcp.raw("POST", _WHO, body=msgspec.json.encode(body))
-    return msgspec.json.decode(answer, type=_Review).status.user_info.username
 
 
 async def _carry_out(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from kube_runtime import Client
-from kyma_fleet.comparison import ComparedObject, cluster_of, compare, wanted_sets
+from kyma_fleet.comparison import ComparedObject, compare, wanted_sets
 from kyma_fleet.problems import SECRETS as NEEDS_SECRETS
 from kyma_fleet.problems import Problem
 from kyma_fleet_page.access import ALL_NAMESPACES, MayList
@@ -40,8 +40,7 @@ class Differences:
         try:
             async with self.reading, asyncio.timeout(SECONDS):
                 wanted = await wanted_sets(self.kcp, kyma, module, self.namespace)
-                async with cluster_of(self.kcp, kyma) as skr:
-                    found = await compare(skr, kyma, wanted, self.namespace)
+                found = await compare(self.kcp, kyma, wanted, self.namespace)
         except TimeoutError:
             raise Problem(f"the cluster of Kyma {kyma} took more than {SECONDS} s to compare") from None
         except OSError as error:  # no space for the layer of a module

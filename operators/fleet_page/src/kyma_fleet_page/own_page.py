@@ -20,11 +20,10 @@ from starlette.responses import Response
 
 from http_guard import server_for
 from kube_runtime import AddressUnusable, Client, Manager, ManagerOptions, Resource
-from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.problems import ROLES, Problem
+from kyma_fleet.reviews import missing_rights, who
 from kyma_fleet.screen import say
-from kyma_fleet.steering import who
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.serving import BOUNDS, LOOPBACK, page_of
 from kyma_fleet_page.signing_in import SignIn

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, KubeconfigPolicy, KubeError, find_object
 from kube_runtime.apply.former_managers import merged_into
-from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison import cluster_of
 from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
+from kyma_fleet.reviews import missing_rights
 from kyma_fleet.text import plain
 from kyma_takeover import marks
 from lifecycle_manager.contract.former import is_former

@@ -22,9 +22,9 @@ from kube_runtime import (
 )
 from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.finalizers import remove_finalizers
-from kyma_fleet.checking.command import missing_rights
 from kyma_fleet.comparison import cluster_of
 from kyma_fleet.problems import Problem
+from kyma_fleet.reviews import missing_rights
 from kyma_fleet.text import plain
 from kyma_takeover.adoption import back
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, catalog_pages, each_of

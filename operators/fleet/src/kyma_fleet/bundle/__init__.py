@@ -1,5 +1,4 @@
 """`klm bundle`: an archive for support, without secrets.
 
-`kept` says which fields of an object are kept, `words` which words of a text; `archive` is the file, bounded in size;
-`command` reads.
+`kept` says which fields of an object are kept, `words` which words of a text; `command` reads and writes.
 """

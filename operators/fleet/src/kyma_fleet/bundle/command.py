@@ -1,8 +1,13 @@
-"""Reads what support needs, page by page, and writes it without secrets."""
+"""Reads what support needs, page by page, and writes it without secrets into a file that is bounded in size."""
 
+import os
+import tarfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,12 +17,11 @@ import msgspec
 from kube_runtime import Client, KubeError, Resource
 from kube_runtime.event_recorder import EVENTS
 from kube_runtime.leases.lease import LEASES
-from kyma_fleet.bundle.archive import BundleArchive, BundledFile, Missing, new_archive
 from kyma_fleet.bundle.kept import kept_of
 from kyma_fleet.bundle.words import Words
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS, check, print_version
 from kyma_fleet.control_plane import require_control_plane
-from kyma_fleet.documents import Document, as_json, as_yaml, print_document
+from kyma_fleet.documents import Document, Part, as_json, as_yaml, print_document
 from kyma_fleet.explanation.command import explain
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.problems import Problem
@@ -54,6 +58,21 @@ MAX_BYTES_OF_A_KIND = 8 * 1024 * 1024
 MAX_LOG_BYTES = 2 * 1024 * 1024
 
 
+class BundledFile(Part, frozen=True):
+    """One file of the archive. `cut`: not all of it is there."""
+
+    name: str
+    size: int
+    cut: bool = False
+
+
+class Missing(Part, frozen=True):
+    """What is not in the archive, and why."""
+
+    what: str
+    why: str
+
+
 class BundleReport(Document, frozen=True):
     """What is in a support archive, and what is not; it is also the file index.json there."""
 
@@ -73,6 +92,41 @@ class BundleReport(Document, frozen=True):
     def names(self) -> Iterator[str]:
         """Return the files."""
         return (f"file/{each.name}" for each in self.files)
+
+
+@dataclass(eq=False)
+class BundleArchive:
+    """What was written so far; `room` is how many bytes may follow, before compression."""
+
+    _tar: tarfile.TarFile
+    room: int
+    files: list[BundledFile] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+
+    def add(self, name: str, text: str) -> None:
+        """Write a file, or as much of it as there is room for."""
+        content = text.encode("utf-8", "replace")
+        kept = content[: max(self.room, 0)]
+        self.room -= len(kept)
+        self.write(name, kept)
+        self.files.append(BundledFile(name, len(kept), cut=len(kept) < len(content)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whatever its size."""
+        entry = tarfile.TarInfo(f"klm-bundle/{name}")
+        entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
+        self._tar.addfile(entry, BytesIO(content))
+
+
+@contextmanager
+def new_archive(file: Path, max_bytes: int) -> Iterator[BundleArchive]:
+    """Yield an archive in a new file. Raises Problem where there is one, or it can't be written."""
+    try:
+        number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise Problem(f"can't write {file}: {error.strerror}; choose another with --file") from None
+    with os.fdopen(number, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        yield BundleArchive(tar, max_bytes)
 
 
 async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_bytes: int, lease_namespace: str) -> int:

@@ -6,14 +6,13 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-import msgspec
-
 from kube_runtime import Client, Forbidden, KindUnknown, KubeError, NotFound, Resource
 from kyma_certs import describe
 from kyma_fleet.checking import findings
 from kyma_fleet.checking.findings import Finding
 from kyma_fleet.documents import Document, print_document
 from kyma_fleet.replicas import read_replicas
+from kyma_fleet.reviews import missing_rights, time_of_server
 from kyma_fleet.screen import Screen
 from kyma_fleet.status import count_kymas
 from kyma_fleet.text import plain
@@ -24,8 +23,6 @@ from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
 
 ADMISSION = "admissionregistration.k8s.io"
-AUTHORIZATION = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 POLICIES, BINDINGS, WEBHOOKS = (
     Resource.dynamic(ADMISSION, "v1", kind, plural, namespaced=False)
     for kind, plural in (
@@ -212,25 +209,8 @@ def _end_of(secret: Secret) -> datetime | None:
 
 async def _clocks(kcp: Client) -> Finding:
     before = datetime.now(UTC)
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = msgspec.json.decode(await kcp.raw("POST", REVIEW, body=msgspec.json.encode(body)), type=_Dated)
-    return findings.of_clocks(before, answer.metadata.creation_timestamp, datetime.now(UTC))
-
-
-async def missing_rights(kcp: Client, wanted: tuple[tuple[str, str, str], ...]) -> list[str]:
-    """Return which of some rights, as verb, group and plural, a client does not have. Raises KubeError."""
-    missing = []
-    for verb, group, plural in wanted:
-        attributes = {"verb": verb, "group": group, "resource": plural}
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await kcp.raw("POST", AUTHORIZATION, body=msgspec.json.encode(body))
-        if not msgspec.json.decode(answer, type=_AccessReview).status.allowed:
-            missing.append(f"{verb} {plural}")
-    return missing
+    server = await time_of_server(kcp)
+    return findings.of_clocks(before, server, datetime.now(UTC))
 
 
 async def _serves(kcp: Client, api_version: str, kind: str) -> bool:
@@ -252,19 +232,3 @@ def _image(deployment: dict[str, Any]) -> str:
     containers = deployment["spec"]["template"]["spec"]["containers"]
     ready = deployment.get("status", {}).get("readyReplicas", 0)
     return f"{containers[0]['image']}, {ready} of {deployment['spec'].get('replicas', 1)} replicas ready"
-
-
-class _Timestamp(msgspec.Struct, rename="camel"):
-    creation_timestamp: datetime | None = None
-
-
-class _Dated(msgspec.Struct):
-    metadata: _Timestamp = msgspec.field(default_factory=_Timestamp)
-
-
-class _Allowed(msgspec.Struct):
-    allowed: bool = False
-
-
-class _AccessReview(msgspec.Struct):
-    status: _Allowed

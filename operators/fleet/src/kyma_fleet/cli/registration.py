@@ -59,7 +59,7 @@ def join(
     klm join demo --kubeconfig skr.yaml          again: with new credentials
     """
     from kyma_fleet.registration import join as command
-    from kyma_fleet.registration.plan import Joining, checked_lifetime, checked_name, labels_of
+    from kyma_fleet.registration.join import Joining, checked_lifetime, checked_name, labels_of
     from lifecycle_manager.contract.durations import parse_duration
 
     with usage_errors():

@@ -40,13 +40,12 @@ def preview(
     klm preview keda 2.1.0 --sample 3                the objects in three clusters
     klm preview keda 2.1.0 -o markdown > review.md
     """
+    from kyma_fleet import preview as command
     from kyma_fleet.explanation.command import rules_of
-    from kyma_fleet.preview import command
-    from kyma_fleet.preview.plan import Release
 
     with usage_errors():
         rules = rules_of(rollout_max_delay, maintenance_policy)
-    release = Release(module, version, channel)
+    release = command.Release(module, version, channel)
     return lambda kcp, screen: command.preview(
         kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
     )

@@ -2,5 +2,5 @@
 
 - `facts`: what is known of one cluster; `reading` reads it from KCP
 - `chain`: the causes, pure; `tree`: all parts of a cluster; `moments`: what was done when; `marks`: pauses
-- `command`, `report`: `klm explain` and `klm events`
+- `command`: `klm explain` and `klm events`
 """

@@ -1,17 +1,140 @@
-"""`klm explain` and `klm events`: read the facts, then print them."""
+"""`klm explain` and `klm events`: the cause, then the links, the last Events, and what to do next."""
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 from kube_runtime import Client
-from kyma_fleet.documents import print_document
-from kyma_fleet.explanation.chain import explain_kyma, explain_module, module_of_object
+from kube_runtime.ages import age
+from kyma_fleet.documents import Document, print_document, reference
+from kyma_fleet.explanation.chain import (
+    CONFIG,
+    MANIFEST,
+    SYNC_RESOURCE,
+    Chain,
+    Link,
+    explain_kyma,
+    explain_module,
+    module_of_object,
+)
+from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.reading import Rules, read_facts
-from kyma_fleet.explanation.report import KymaEvents, KymaExplanation
 from kyma_fleet.problems import Problem
-from kyma_fleet.screen import Screen
-from kyma_fleet.text import plain
+from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.text import cut, plain, wrapped
 from lifecycle_manager.contract.durations import parse_duration
+from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager.rollout.maintenance import PolicyUnreadable, read_policy
+from lifecycle_manager_api import Kyma
+
+SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
+EVENTS_SHOWN = 5
+MAX_TITLE = 28
+
+
+class KymaExplanation(Document, frozen=True):
+    """Why a Kyma, or a module of it, is as it is; `about` is a link on the object that was asked for."""
+
+    at: datetime
+    kyma: str
+    chains: tuple[Chain, ...]
+    events: tuple[Occurrence, ...]
+    about: Link | None = None
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        for number, chain in enumerate(self.chains):
+            if number:
+                screen.print()
+            _print_chain(chain, screen, self.about if number == 0 else None)
+        if self.events:
+            screen.print()
+            screen.print(screen.painted("last Events", bold=True))
+            _print_events(self.events[-EVENTS_SHOWN:], screen, self.at)
+        commands = dict.fromkeys(each.next_command for each in self.chains if each.next_command)
+        if commands:
+            screen.print()
+        for command in commands:
+            screen.print(f"next:  {screen.painted(plain(command), bold=True)}")
+
+    def names(self) -> Iterator[str]:
+        """Return the Kyma and its parts."""
+        yield reference(Kyma.KIND, self.kyma)
+        for link in (link for chain in self.chains for link in chain.links):
+            if link.part and link.title in {MANIFEST, CONFIG, SYNC_RESOURCE}:
+                yield reference(link.title, link.part)
+
+
+class KymaEvents(Document, frozen=True):
+    """The Events of a Kyma and of its parts, the newest last."""
+
+    at: datetime
+    kyma: str
+    events: tuple[Occurrence, ...]
+
+    def print_table(self, screen: Screen) -> None:
+        """Print it for people."""
+        _print_events(self.events, screen, self.at)
+
+    def names(self) -> Iterator[str]:
+        """Return the objects that the Events are about."""
+        return (reference(*each.about.split(" ", 1)) for each in self.events)
+
+
+def _print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -> None:
+    """Print Events, the newest last: each in a line for programs, in as many as it takes on a terminal."""
+    if screen.width is None:
+        table = LiveTable(screen, ("LAST", "COUNT", "TYPE", "REASON", "OBJECT", "MESSAGE"))
+        table.print(
+            (age(each.at, now), str(each.count), each.kind, each.reason, each.about, each.note) for each in events
+        )
+        return
+    for each in events:
+        times = f", {each.count} times" if each.count > 1 else ""
+        kind = screen.painted(plain(each.kind), **({"fg": "yellow"} if each.kind == "Warning" else {}))
+        when = f"{age(each.at, now)} ago".rjust(8)
+        head = plain(f"{each.reason}, {each.about}{times}")
+        screen.print(f"{when}  {kind} {cut(head, screen.width - 18)}")
+        for line in wrapped(plain(each.note), screen.width, 10):
+            screen.print(f"          {line}")
+
+
+def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
+    subject, name, cause = plain(chain.subject), chain.state.value or "new", chain.cause
+    headline = f"{screen.painted(subject, bold=True)} is {screen.state(name)}"
+    if cause is not None:
+        joint = ", but " if chain.state in GOOD else ": "
+        used = len(f"{subject} is {name}{joint}")
+        headline += joint + _limited(f"{cause.title}: {cause.text}", screen, used)
+    screen.print(headline)
+    links = [*([about] if about is not None else []), *chain.links]
+    width = min(max((len(plain(each.title)) for each in links), default=0), MAX_TITLE)
+    for link in links:
+        _print_link(link, screen, width)
+
+
+def _limited(text: str, screen: Screen, used: int) -> str:
+    line = plain(text)
+    room = max((screen.width or 10_000) - used, 20)
+    return line if len(line) <= room else f"{line[: room - 1]}…"
+
+
+def _print_link(link: Link, screen: Screen, width: int) -> None:
+    """Print a link; what is in order in one line, what is not in as many as it takes."""
+    sign, colour = SIGNS[link.mark]
+    title, text = plain(link.title), plain(link.text)
+    indent = " " * (width + 5)
+    lines = wrapped(text, screen.width, len(indent))
+    head = f"  {screen.painted(sign, fg=colour)} {title.ljust(width)} "
+    if len(title) > width:
+        screen.print(head.rstrip())
+        head = indent
+    screen.print(f"{head}{lines[0]}".rstrip())
+    for line in lines[1:]:
+        screen.print(f"{indent}{line}")
+    for detail in link.details:
+        for number, line in enumerate(wrapped(plain(detail), screen.width, len(indent) + 2)):
+            screen.print(f"{indent}{'  ' if number else '- '}{line}")
 
 
 def rules_of(max_delay: str, policy: Path | None) -> Rules:

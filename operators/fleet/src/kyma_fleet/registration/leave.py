@@ -11,7 +11,7 @@ from pathlib import Path
 from kube_runtime import Applier, Client, NotFound
 from kyma_fleet.identities import remove_identity
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.plan import ACCOUNT, ACCOUNT_NAMESPACE
+from kyma_fleet.registration.join import ACCOUNT, ACCOUNT_NAMESPACE
 from kyma_fleet.registration.progress import access_of, follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen

@@ -19,8 +19,7 @@ from kyma_demo.programs import Programs
 from kyma_demo.registry import serve_layers
 from kyma_demo.running import demo_folder
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.join import join
-from kyma_fleet.registration.plan import Joining
+from kyma_fleet.registration.join import Joining, join
 from kyma_fleet.registration.progress import follow
 from kyma_fleet.screen import Screen
 from kyma_local.binaries import BinariesMissing, find_binaries
