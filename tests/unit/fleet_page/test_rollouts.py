@@ -73,6 +73,12 @@ def test_rollouts_that_wait_for_an_operator_come_first() -> None:
     assert shown == ["Halted", "AwaitingApproval", "Paused", "Progressing", "Soaking", "Pending"]
 
 
+def test_undo_is_offered_where_there_is_a_version_to_go_back_to() -> None:
+    first, later = shown_rollouts([rollout(revision=1, spec={"formerVersion": ""}), rollout("keda")])
+    assert first.commands == ["klm rollout resume api-gateway-regular-1"]
+    assert later.commands == ["klm rollout undo keda-regular-2", "klm rollout resume keda-regular-2"]
+
+
 def test_last_completed_rollout_of_each_channel_is_shown() -> None:
     of_fast = rollout(phase="Completed", revision=9, spec={"channel": "fast", "version": "1.9.0"})
     found = last_completed(

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace as with_fields
 
 from kyma_fleet.problems import Problem
+from kyma_fleet.rollout_notes import without_effect
 from kyma_fleet.rollouts import change_of, chosen, done_by, undoing, undone_by
 from lifecycle_manager.module_rollouts.plan import RolloutDone, former_version
 from lifecycle_manager.rollout.releases import in_force, is_way_back, version_for_new
@@ -140,9 +141,21 @@ def test_change_of_the_template_in_place_hides_no_version_before() -> None:
     assert found.undo("cloud-resources-regular-2").spec.version == "1.0.0"
 
 
-def test_first_rollout_of_a_channel_has_nothing_to_go_back_to() -> None:
-    with pytest.raises(Problem, match="none was rolled out in channel regular before 1"):
-        fleet("1.0.0").undo()
+def test_first_rollout_of_a_channel_has_nothing_to_go_back_to_but_a_way_forward() -> None:
+    found = fleet("1.0.0")
+    first = "1.0.0 is the first version of channel regular"
+    forward = "give the channel another version, which then replaces it"
+    with pytest.raises(Problem) as completed:
+        found.undo()
+    assert str(completed.value) == f"there is no version to go back to: {first}; {forward}"
+    assert without_effect(found.latest, "halt", {"halted": True}).endswith(f"{first}; {forward}")
+
+    under_way = Fleet(WAVES, released("1.0.0"))
+    under_way.add("canary", "other", version="0.9.0")
+    under_way.settle()
+    under_way.steer(former_version="")
+    with pytest.raises(Problem, match=rf"{forward}, and until then klm rollout halt cloud-resources-regular-1$"):
+        under_way.undo()
 
 
 def test_new_clusters_of_a_braked_channel_get_nothing_that_was_taken_back() -> None:

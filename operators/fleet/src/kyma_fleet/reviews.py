@@ -27,10 +27,10 @@ async def time_of_server(client: Client) -> datetime | None:
     """Return the time of the API server in whole seconds; None where it does not tell. Raises KubeError."""
     review = await client.create(SELF_REVIEWS, {}, field_manager=FIELD_MANAGER)
     try:
-        told = datetime.fromisoformat(str(_part(review, "metadata").get("creationTimestamp")))
+        found = datetime.fromisoformat(str(_part(review, "metadata").get("creationTimestamp")))
     except ValueError:
         return None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 async def missing_rights(client: Client, wanted: Iterable[Right]) -> list[str]:

@@ -28,9 +28,19 @@ def note_of(done: str, *, by: str, at: datetime, reason: str) -> str:
     return f"{done} by {by} at {at:%Y-%m-%d %H:%M} UTC{': ' if reason else ''}{reason}"
 
 
+def forward(first: ModuleRollout) -> str:
+    """Say what to do where a rollout has no version to go back to."""
+    spec = first.spec
+    found = f"{spec.version} is the first version of channel {spec.channel}"
+    found += "; give the channel another version, which then replaces it"
+    is_under_way = first.status.phase != "Completed" and not spec.halted
+    return f"{found}, and until then klm rollout halt {first.metadata.name}" if is_under_way else found
+
+
 def without_effect(rollout: ModuleRollout, verb: SteeringVerb, change: Mapping[str, Any]) -> str:
     """Return why a verb would change nothing about a rollout; empty where it would."""
     if verb in {"pause", "halt"} and rollout.status.phase == "Completed":
-        name = rollout.metadata.name
-        return f"is completed: every wave has got {rollout.spec.version}; klm rollout undo {name} takes it back"
+        version, name = rollout.spec.version, rollout.metadata.name
+        back = f"klm rollout undo {name} takes it back" if rollout.spec.former_version else forward(rollout)
+        return f"is completed: every wave has got {version}; {back}"
     return "" if change else f"is {DONE[verb]} already"

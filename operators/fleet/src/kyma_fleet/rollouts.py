@@ -15,7 +15,7 @@ from kube_runtime.ages import age
 from kyma_fleet.documents import Document, print_document, reference
 from kyma_fleet.problems import Problem
 from kyma_fleet.reviews import FIELD_MANAGER, who
-from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, note_of, without_effect
+from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, forward, note_of, without_effect
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.steering import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
@@ -136,9 +136,7 @@ def undoing(channel: Sequence[ModuleRollout], rollout: ModuleRollout, *, at_once
             f"rollout {metadata.name} is superseded: {force.spec.version} of {force.metadata.name} is in force"
         )
     if not spec.former_version:
-        raise Problem(
-            f"there is no version to go back to: none was rolled out in channel {spec.channel} before {spec.version}"
-        )
+        raise Problem(f"there is no version to go back to: {forward(rollout)}")
     revision = latest.spec.revision + 1
     return ModuleRollout(
         metadata=ObjectMeta(

@@ -112,7 +112,9 @@ class ShownRollout:
     @property
     def commands(self) -> Sequence[str]:
         """What an operator may do next."""
-        return [f"klm rollout {each} {self.name}" for each in COMMANDS.get(self.rollout.status.phase, ())]
+        offered = COMMANDS.get(self.rollout.status.phase, ())
+        may_undo = bool(self.rollout.spec.former_version)
+        return [f"klm rollout {each} {self.name}" for each in offered if may_undo or each != "undo"]
 
     @property
     def first_failed(self) -> FailedCluster | None:
