@@ -7,12 +7,11 @@ from typing import Any
 
 from kube_runtime import InventoryEntry, Resource
 from kyma_fleet.comparison import ComparedObject
-from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.facts import Facts, Occurrence
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet_page.access import AccessDecision, MayList
 from kyma_fleet_page.app import PageSources
-from kyma_fleet_page.cluster import Explanation, RecordedEvent
-from kyma_fleet_page.clusters import explanation_of
+from kyma_fleet_page.clusters import Explanation, explanation_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource
@@ -69,8 +68,8 @@ class MadeUp:
         of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
         return explanation_of(Facts(now, kyma, self.offer(), timing, *of_kyma))
 
-    async def _events(self, name: str, _: MayList) -> Sequence[RecordedEvent]:
-        return (RecordedEvent(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
+    async def _events(self, name: str, _: MayList) -> Sequence[Occurrence]:
+        return (Occurrence(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
 
     async def _objects(self, name: str, _: MayList) -> Sequence[tuple[str, str]]:
         return ((f"Kyma {name}", f"kind: Kyma\nmetadata:\n  name: {name}\nnote: {self.note}\n"),)

@@ -110,8 +110,8 @@ def sums(count: int = 200) -> Sums:
 def test_sums_are_bounded_and_complete() -> None:
     found = sums()
     assert (found.get_it, found.have_it, found.others, found.sample) == (200, 1, 1, ("k0", "k1"))
-    assert len(found.held) <= MAX_REASONS + 1
-    assert sum(each.count for each in found.held.values()) == 200
+    assert len(found.held_back) <= MAX_REASONS + 1
+    assert sum(each.count for each in found.held_back.values()) == 200
 
 
 def test_report_for_a_terminal_and_as_markdown() -> None:

@@ -1,14 +1,28 @@
 """What a rollout has come to, in the words that every command and page uses. Pure functions of ModuleRollouts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from lifecycle_manager.rollout.releases import by_channel, in_effect, is_open
-from lifecycle_manager_api import ModuleRollout, RolloutPhase
+from lifecycle_manager_api import ModuleRollout, RolloutPhase, State
 
 StandingWord = RolloutPhase | Literal["TakenBack", "TakingBack"]
 """The phase, or what became of a rollout since it had that."""
+
+STATES: Mapping[StandingWord, State] = {
+    "Halted": State.ERROR,
+    "AwaitingApproval": State.WARNING,
+    "Paused": State.WARNING,
+    "Progressing": State.PROCESSING,
+    "Soaking": State.PROCESSING,
+    "Pending": State.EMPTY,
+    "Completed": State.READY,
+    "Superseded": State.EMPTY,
+    "TakingBack": State.WARNING,
+    "TakenBack": State.EMPTY,
+}
+"""The state in whose colour a word is shown; what waits for an operator comes first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,8 @@ async def wanted_after(
     item = await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE)
     known = (await kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=selector)).items
     try:
-        default, held = offer.default_cr(template), known[0] if known else None
-        wanted = wanted_manifest(item, template, offer.component(template), default_cr=default, held=held)
+        default, before = offer.default_cr(template), known[0] if known else None
+        wanted = wanted_manifest(item, template, offer.component(template), default_cr=default, held=before)
     except DescriptorUnreadable as error:
         raise Problem(f"ModuleTemplate {template.metadata.name}: {error}") from None
     if wanted is None:

@@ -77,7 +77,7 @@ class KymaPreview:
         return self.at is not None
 
 
-class Held(Part, frozen=True):
+class HeldBack(Part, frozen=True):
     """Why some Kymas do not get a version: how many, some of them, and the message for the first."""
 
     count: int
@@ -94,7 +94,7 @@ class Sums(Part, frozen=True):
     first: datetime | None
     last: datetime | None
     versions: Mapping[str, int]
-    held: Mapping[str, Held]
+    held_back: Mapping[str, HeldBack]
     sample: tuple[str, ...]
     kymas: tuple[KymaPreview, ...]
 
@@ -105,11 +105,11 @@ def sums_of(release: Release, outcomes: Iterable[KymaPreview | None], *, sample:
     kymas = [each for each in every if each is not None]
     times = {each.kyma: each.at for each in kymas if each.at is not None}
     have_it = [each for each in kymas if not each.gets_it and each.before == release.version and not each.reason]
-    held: dict[str, list[KymaPreview]] = {}
+    held_back: dict[str, list[KymaPreview]] = {}
     for each in kymas:
         if not each.gets_it and (each.before != release.version or each.reason):
-            reason = each.reason if each.reason in held or len(held) < MAX_REASONS else "Other"
-            held.setdefault(reason, []).append(each)
+            reason = each.reason if each.reason in held_back or len(held_back) < MAX_REASONS else "Other"
+            held_back.setdefault(reason, []).append(each)
     return Sums(
         have_it=len(have_it),
         get_it=len(times),
@@ -117,9 +117,9 @@ def sums_of(release: Release, outcomes: Iterable[KymaPreview | None], *, sample:
         first=min(times.values(), default=None),
         last=max(times.values(), default=None),
         versions=Counter(each.before or "none" for each in kymas if each.gets_it),
-        held={
-            reason: Held(len(those), those[0].message, tuple(each.kyma for each in those[:EXAMPLES]))
-            for reason, those in held.items()
+        held_back={
+            reason: HeldBack(len(those), those[0].message, tuple(each.kyma for each in those[:EXAMPLES]))
+            for reason, those in held_back.items()
         },
         sample=tuple(times)[:sample],
         kymas=tuple(kymas),
@@ -266,8 +266,8 @@ class ReleasePreview(Document, frozen=True):
         screen.print(f"### {_escaped(headline)}\n" if as_markdown else screen.painted(headline, bold=True))
         for line in self._lines():
             screen.print(f"- {_escaped(line)}" if as_markdown else f"  {line}")
-        if self.sums.held:
-            _print_rows(screen, TITLES, _held_rows(self.sums))
+        if self.sums.held_back:
+            _print_rows(screen, TITLES, _held_back_rows(self.sums))
         if self.waves is not None:
             _print_rows(screen, WAVE_TITLES, list(map(_wave_row, self.waves)))
         if screen.form == "wide":
@@ -295,8 +295,8 @@ class ReleasePreview(Document, frozen=True):
             yield "no Kyma would get it"
         if sums.have_it:
             yield f"{counted(sums.have_it, 'Kyma')} already in this version"
-        if sums.held:
-            yield f"{counted(sum(each.count for each in sums.held.values()), 'Kyma')} held back"
+        if sums.held_back:
+            yield f"{counted(sum(each.count for each in sums.held_back.values()), 'Kyma')} held back"
         if sums.others:
             yield f"{counted(sums.others, 'Kyma')} not affected"
         if self.lacks_windows:
@@ -326,9 +326,9 @@ def _print_cluster(cluster: SampledCluster, screen: Screen) -> None:
         screen.print("```")
 
 
-def _held_rows(sums: Sums) -> list[tuple[str, ...]]:
-    held = sorted(sums.held.items(), key=lambda each: -each[1].count)
-    return [(reason or "-", f"{each.count:,}", ", ".join(each.examples), each.message) for reason, each in held]
+def _held_back_rows(sums: Sums) -> list[tuple[str, ...]]:
+    rows = sorted(sums.held_back.items(), key=lambda each: -each[1].count)
+    return [(reason or "-", f"{each.count:,}", ", ".join(each.examples), each.message) for reason, each in rows]
 
 
 def _wave_row(wave: WavePreview) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout.releases import by_channel, in_force, is_way_back
-from lifecycle_manager.rollout.standing import RolloutStanding, channel_of, standing_of, standings
+from lifecycle_manager.rollout.standing import STATES, RolloutStanding, channel_of, standing_of, standings
 from lifecycle_manager.rollout.waves import waves_in_order
 from lifecycle_manager_api import (
     ModuleRollout,
@@ -168,8 +168,6 @@ RARE_TITLES = frozenset({"HELD", "AWAY"})
 """Columns that are left out where no wave has such clusters."""
 FAILED_TITLES = ("FAILED", "WAVE", "REASON", "MESSAGE")
 NONE = "-"
-PHASE_STATES = {"Halted": "Error", "AwaitingApproval": "Warning", "Paused": "Warning", "Completed": "Ready"}
-"""Which state's colour a phase has; the others have that of what is under way."""
 
 
 class RolloutList(Document, frozen=True):
@@ -221,7 +219,7 @@ def _print_status(rollout: ModuleRollout, standing: RolloutStanding, screen: Scr
     former = f", instead of {spec.former_version}" if spec.former_version else ""
     what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
     screen.print(screen.painted(plain(what), bold=True))
-    word = screen.painted(standing.word, **screen.style_of(PHASE_STATES.get(standing.word, "Processing")))
+    word = screen.painted(standing.word, **screen.style_of(STATES[standing.word]))
     screen.print(f"  {word}: {plain(status.message or 'not begun')}.")
     if standing.text:
         screen.print(f"  {plain(standing.text)}.")

@@ -21,6 +21,13 @@ STATE_COLOURS: Mapping[str, dict[str, Any]] = {
     State.ERROR.value: {"fg": "red", "bold": True},
     State.UNMANAGED.value: {"dim": True},
 }
+SIGNS: Mapping[str, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "wait": ("◌", "cyan"),
+    "bad": ("✗", "red"),
+    "note": ("·", "white"),
+}
+"""What stands for the marks of links and findings."""
 GAP = "  "
 MIN_LAST_COLUMN = 16
 
@@ -56,6 +63,11 @@ class Screen:
     def painted(self, text: str, **style: Any) -> str:
         """Return a text with a colour, where colours are on."""
         return typer.style(text, **style) if self.colour and text and style else text
+
+    def sign(self, mark: str) -> str:
+        """Return the sign of a mark in its colour."""
+        sign, colour = SIGNS[mark]
+        return self.painted(sign, fg=colour)
 
     @staticmethod
     def style_of(state: str) -> dict[str, Any]:

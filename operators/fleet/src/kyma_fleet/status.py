@@ -58,11 +58,11 @@ MAX_MODULE_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class FleetReading:
-    """What was read of the fleet. `shards`: how many Kymas each replica has."""
+    """What was read of the fleet. `of_replicas`: how many Kymas each replica has."""
 
     counts: FleetCounts = field(default_factory=FleetCounts)
     replicas: tuple[Replica, ...] = ()
-    shards: Mapping[str, int] = field(default_factory=dict)
+    of_replicas: Mapping[str, int] = field(default_factory=dict)
     releases: tuple[DatedReleaseMeta, ...] = ()
     rollouts: tuple[ModuleRollout, ...] = ()
     watchers: tuple[Watcher, ...] = ()
@@ -162,7 +162,7 @@ def status_of(reading: FleetReading, now: datetime) -> FleetStatus:
         key = (each.name, each.version or NO_VERSION) if each.name else (NOT_IN_CATALOG, NO_VERSION)
         modules.setdefault(key, Counter())[each.state] += count
     replicas = (
-        ReplicaStatus(each.name, reading.shards.get(each.name, 0), each.renewed, each.is_silent(now))
+        ReplicaStatus(each.name, reading.of_replicas.get(each.name, 0), each.renewed, each.is_silent(now))
         for each in reading.replicas
     )
     return FleetStatus(
@@ -319,17 +319,17 @@ async def read_fleet(kcp: Client, lease_namespace: str) -> FleetReading:
         kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
         kcp.list(WATCHERS, names.KCP_NAMESPACE),
     )
-    counts, shards = await count_kymas(kcp, tuple(each.name for each in replicas))
-    return FleetReading(counts, replicas, shards, releases.items, rollouts.items, watchers.items)
+    counts, of_replicas = await count_kymas(kcp, tuple(each.name for each in replicas))
+    return FleetReading(counts, replicas, of_replicas, releases.items, rollouts.items, watchers.items)
 
 
 async def count_kymas(kcp: Client, replicas: tuple[str, ...] = ()) -> tuple[FleetCounts, Mapping[str, int]]:
     """Count all Kymas, and those of each replica. Raises KubeError."""
-    counts, shards = FleetCounts(), Counter[str]()
+    counts, of_replicas = FleetCounts(), Counter[str]()
     async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=_left_out):
         counts = counts_of(map(ClusterSummary.of, page.items), counts)
-        shards.update(rendezvous(each.metadata.name, replicas) or "" for each in page.items)
-    return counts, shards
+        of_replicas.update(rendezvous(each.metadata.name, replicas) or "" for each in page.items)
+    return counts, of_replicas
 
 
 def _left_out(error: ObjectUnreadable) -> None:

@@ -29,16 +29,12 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
 from kyma_fleet.comparison import ComparedObject
+from kyma_fleet.explanation.facts import Occurrence
+from kyma_fleet.explanation.moments import Moment
 from kyma_fleet.problems import Problem
 from kyma_fleet_page import rollouts
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
-from kyma_fleet_page.cluster import (
-    Explanation,
-    HistoryEntry,
-    RecordedEvent,
-    conditions_of,
-    modules_of,
-)
+from kyma_fleet_page.clusters import Explanation, conditions_of, modules_of
 from kyma_fleet_page.fleet import Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
@@ -84,8 +80,8 @@ class PageSources:
     explain: Callable[[Kyma, MayList], Awaitable[Explanation]]
     revision: Callable[[str], Hashable]
     releases: Callable[[], Iterable[ModuleReleaseMeta]]
-    events: Callable[[str, MayList], Awaitable[Sequence[RecordedEvent]]]
-    last_change: Callable[[str, MayList], Awaitable[Sequence[HistoryEntry]]]
+    events: Callable[[str, MayList], Awaitable[Sequence[Occurrence]]]
+    last_change: Callable[[str, MayList], Awaitable[Sequence[Moment]]]
     objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
     rollouts: Callable[[], Iterable[ModuleRollout]]
     difference: Callable[[str, str, MayList], Awaitable[Sequence[ComparedObject]]]
@@ -261,39 +257,38 @@ class _Pages:
 
     async def change(self, request: Request) -> Response:
         """Show the last change of a cluster: it is read from the API server, so only when the page asks for it."""
-        name = request.path_params["name"]
-        if self._sources.kyma(name) is None:
-            return await self._missing(request, f"Kyma {name} in this control plane")
-        try:
-            moments, problem = await self._sources.last_change(name, self._rights_of(request)), ""
-        except KubeError as error:
-            moments, problem = (), f"it cannot be read: {type(error).__name__}"
-        return await self._rendered(request, "change.html", moments=moments, problem=problem)
+        return await self._read_now(request, "change.html", self._sources.last_change)
 
     async def objects(self, request: Request) -> Response:
         """Show the Kyma and what belongs to it as YAML, as it is in the control plane."""
-        name = request.path_params["name"]
-        if self._sources.kyma(name) is None:
-            return await self._missing(request, f"Kyma {name} in this control plane")
-        try:
-            objects, problem = await self._sources.objects(name, self._rights_of(request)), ""
-        except KubeError as error:
-            objects, problem = (), f"they cannot be read: {type(error).__name__}"
-        return await self._rendered(request, "objects.html", objects=objects, problem=problem)
+        return await self._read_now(request, "objects.html", self._sources.objects)
 
     async def difference(self, request: Request) -> Response:
         """Show what would change of a module in a cluster, by a dry run there."""
         name, module = request.path_params["name"], request.path_params["module"]
         kyma = self._sources.kyma(name)
-        if kyma is None or module not in {each.name for each in kyma.status.modules}:
+        if kyma is not None and module not in {each.name for each in kyma.status.modules}:
             return await self._missing(request, f"module {module} in the cluster of Kyma {name}")
+        return await self._read_now(
+            request, "difference.html", lambda kyma, may_list: self._sources.difference(kyma, module, may_list)
+        )
+
+    async def _read_now(
+        self, request: Request, template: str, read: Callable[[str, MayList], Awaitable[Sequence[object]]]
+    ) -> Response:
+        """Show what is read of a cluster on request, or why it cannot be read."""
+        name = request.path_params["name"]
+        if self._sources.kyma(name) is None:
+            return await self._missing(request, f"Kyma {name} in this control plane")
+        found: Sequence[object] = ()
+        problem = ""
         try:
-            differences, problem = await self._sources.difference(name, module, self._rights_of(request)), ""
+            found = await read(name, self._rights_of(request))
         except Problem as error:
-            differences, problem = (), str(error)
+            problem = str(error)
         except KubeError as error:
-            differences, problem = (), f"it cannot be compared: {type(error).__name__}"
-        return await self._rendered(request, "difference.html", differences=differences, problem=problem)
+            problem = f"this cannot be read: {type(error).__name__}"
+        return await self._rendered(request, template, found=found, problem=problem)
 
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]

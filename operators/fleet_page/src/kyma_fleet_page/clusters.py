@@ -2,20 +2,19 @@
 
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource, dump_yaml
 from kube_runtime.event_recorder import EVENTS
 from kyma_fleet.explanation.chain import chains_not_ready, explain_all
-from kyma_fleet.explanation.facts import Facts
+from kyma_fleet.explanation.facts import Facts, Occurrence
 from kyma_fleet.explanation.moments import Moment, last_change, moments
 from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_events
-from kyma_fleet.explanation.tree import tree_of
+from kyma_fleet.explanation.tree import Node, tree_of
 from kyma_fleet_page.access import ALL_NAMESPACES, MayList, visible
-from kyma_fleet_page.cluster import Explanation, RecordedEvent
-from lifecycle_manager.contract.fleet import GOOD
+from lifecycle_manager.contract.fleet import GOOD, WORST_FIRST
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -28,12 +27,26 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.module_catalog import Offers, module_of_manifest
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager_api import Condition, Kyma, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, ModuleConfig, SyncResource, names
 
 MAX_EVENTS, MAX_MOMENTS = 50, 40
 MAX_OBJECTS, MAX_YAML = 100, 64 * 1024
 CATALOG: tuple[Resource[Any], ...] = (MODULE_TEMPLATES, DATED_RELEASE_METAS)
 PARTS: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a cluster is as it is.
+
+    `commands` are what to do next, `hidden` the kinds that the user may not list, `since` when the last condition of
+    each module changed.
+    """
+
+    tree: Node
+    commands: Sequence[str] = ()
+    hidden: Sequence[str] = ()
+    since: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +108,7 @@ class Clusters:
         things = (kyma, *self._parts(name)) if kyma is not None else ()
         return tuple(each.metadata.resource_version for each in things)
 
-    async def events(self, name: str, may_list: MayList) -> Sequence[RecordedEvent]:
+    async def events(self, name: str, may_list: MayList) -> Sequence[Occurrence]:
         """Return Events, the newest first: of a Kyma, and of its parts that are not ready. Raises KubeError."""
         kyma = self.kyma(name)
         if kyma is None:
@@ -106,10 +119,7 @@ class Clusters:
         own = [each for each in parts if each.metadata.namespace == names.KCP_NAMESPACE]  # elsewhere there is no right
         async with self.reading:
             found = await read_events(self.kcp, [kyma, *own[: MAX_SELECTED - 1]])
-        return [
-            RecordedEvent(each.at, each.count, each.kind, each.reason, each.about, each.note)
-            for each in reversed(found[-MAX_EVENTS:])
-        ]
+        return found[-MAX_EVENTS:][::-1]
 
     async def last_change(self, name: str, may_list: MayList) -> Sequence[Moment]:
         """Return what was done in the last change of a cluster, as its objects record it. Raises KubeError."""
@@ -167,6 +177,16 @@ def _yaml(document: JsonObject) -> str:
 
 def _refused(group: str, plural: str) -> Forbidden:
     return Forbidden(403, "Forbidden", f"this user may not list {plural}.{group} in {names.KCP_NAMESPACE}", {})
+
+
+def modules_of(kyma: Kyma) -> Sequence[KymaModuleStatus]:
+    """Return the modules of a Kyma, those that are not ready first."""
+    return sorted(kyma.status.modules, key=lambda each: (WORST_FIRST.index(each.state), each.name))
+
+
+def conditions_of(kyma: Kyma) -> Sequence[Condition]:
+    """Return the conditions of a Kyma, those that are not True first."""
+    return sorted(kyma.status.conditions, key=lambda each: (each.status == "True", each.type))
 
 
 def explanation_of(facts: Facts, hidden: tuple[str, ...] = ()) -> Explanation:

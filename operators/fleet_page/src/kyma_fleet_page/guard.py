@@ -1,4 +1,4 @@
-"""What holds for every answer of the page: security headers, and no other name than loopback or a configured one.
+"""What every answer of the page has: security headers, and no other name than loopback or a configured one.
 
 A web page elsewhere can have its own name resolve to a loopback address (DNS rebinding). Browsers then treat the fleet
 page as part of it; what they can't change is the Host header.

@@ -6,23 +6,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from lifecycle_manager.rollout.releases import by_channel
-from lifecycle_manager.rollout.standing import RolloutStanding, StandingWord, standings, taking_back
-from lifecycle_manager_api import FailedCluster, ModuleReleaseMeta, ModuleRollout, RolloutPhase, WaveStatus
+from lifecycle_manager.rollout.standing import STATES, RolloutStanding, standings, taking_back
+from lifecycle_manager_api import FailedCluster, ModuleReleaseMeta, ModuleRollout, RolloutPhase, State, WaveStatus
 
 CLOSED = frozenset({"Completed", "Superseded"})
-WORDS: tuple[tuple[StandingWord, str], ...] = (
-    ("Halted", "error"),
-    ("AwaitingApproval", "warning"),
-    ("Paused", "warning"),
-    ("Progressing", "processing"),
-    ("Soaking", "processing"),
-    ("Pending", "new"),
-    ("Completed", "ready"),
-    ("Superseded", "new"),
-    ("TakingBack", "warning"),
-    ("TakenBack", "new"),
-)
-"""What rollouts come to, with its CSS class; those that wait for an operator come first."""
 STANDINGS = (
     ("healthy", "healthy", "ready"),
     ("soaking", "soaking", "soaking"),
@@ -90,9 +77,9 @@ class ShownRollout:
         return f"{self.rollout.metadata.resource_version} {self.standing.text}"
 
     @property
-    def css(self) -> str:
-        """The CSS class of what it has come to."""
-        return dict(WORDS)[self.standing.word]
+    def state(self) -> State:
+        """The state in whose colour it is shown."""
+        return STATES[self.standing.word]
 
     @property
     def waves(self) -> Sequence[WaveBar]:
@@ -136,7 +123,7 @@ def revision_of(rollouts: Iterable[ModuleRollout], name: str) -> str:
 
 def under_way(rollouts: Iterable[ModuleRollout]) -> Sequence[ShownRollout]:
     """Return those that are neither completed nor superseded; those that wait for an operator come first."""
-    order = [word for word, _ in WORDS]
+    order = list(STATES)
     found = [each for each in shown_rollouts(rollouts) if each.rollout.status.phase not in CLOSED]
     return sorted(found, key=lambda each: (order.index(each.rollout.status.phase), each.name))
 

@@ -1,6 +1,6 @@
 """Who is signed in: tokens by the session ids of browsers, in memory alone, so that a restart signs everybody out.
 
-Cookies ignore ports: a browser sends them to every program on the same host. So a cookie holds no token.
+Cookies ignore ports: a browser sends them to every program on the same host. So no cookie has a token.
 """
 
 import hashlib

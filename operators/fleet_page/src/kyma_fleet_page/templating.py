@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kube_runtime.ages import age
+from kyma_fleet.screen import SIGNS
 from kyma_fleet_page.fleet import Filter
 from kyma_fleet_page.rollouts import moment
 from lifecycle_manager.contract.fleet import GOOD, MAX_CAUSE
@@ -24,8 +25,8 @@ LETTERS = {
     State.EMPTY: "?",
 }
 
-SIGNS = {"ok": ("✓", "in order"), "wait": ("◌", "waits"), "bad": ("✗", "not in order"), "note": ("·", "note")}
-"""For each mark of an explanation its sign, and what a screen reader says."""
+MARKS = {"ok": "in order", "wait": "waits", "bad": "not in order", "note": "note"}
+"""What a screen reader says for each mark of an explanation."""
 LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
 
 
@@ -37,7 +38,7 @@ def environment() -> Environment:
     templates.globals |= {
         "letters": LETTERS,
         "good": GOOD,
-        "signs": SIGNS,
+        "signs": {mark: (sign, MARKS[mark]) for mark, (sign, _) in SIGNS.items()},
         "css": css_class,
         "link": link,
         "everything": Filter(),

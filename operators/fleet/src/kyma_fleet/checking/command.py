@@ -50,7 +50,6 @@ INSTALLER = (
     ("create", ADMISSION, "validatingadmissionpolicies"),
     ("create", "", "namespaces"),
 )
-SIGNS = {"ok": ("✓", "green"), "bad": ("✗", "red"), "note": ("·", "white")}
 
 
 class CheckReport(Document, frozen=True):
@@ -61,8 +60,7 @@ class CheckReport(Document, frozen=True):
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
         for each in self.findings:
-            sign, colour = SIGNS[each.mark]
-            screen.print(f"{screen.painted(sign, fg=colour)} {plain(each.title).ljust(13)} {plain(each.text)}")
+            screen.print(f"{screen.sign(each.mark)} {plain(each.title).ljust(13)} {plain(each.text)}")
             if each.mark == "bad":
                 screen.print(f"{' ' * 16}next:  {plain(each.advice)}")
 

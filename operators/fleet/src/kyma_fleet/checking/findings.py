@@ -24,7 +24,7 @@ _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: whether it holds, what was found, and what to do where it does not."""
+    """One check: whether it passed, what was found, and what to do where it did not."""
 
     mark: Mark
     title: str

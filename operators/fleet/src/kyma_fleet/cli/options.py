@@ -64,7 +64,7 @@ def on_control_plane(declared: Callable[..., Action], *, output: Any = Output) -
         target = given.pop("kubeconfig"), given.pop("context"), given.pop("output")
         run(*target, declared(**given))
 
-    shared: Mapping[str, tuple[Any, Any]] = {
+    options: Mapping[str, tuple[Any, Any]] = {
         "output": (output, "table"),
         "kubeconfig": (Kubeconfig, None),
         "context": (Context, None),
@@ -72,7 +72,7 @@ def on_control_plane(declared: Callable[..., Action], *, output: Any = Output) -
     own = signature(declared)
     added = (
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in shared.items()
+        for name, (kind, default) in options.items()
     )
     command.__name__, command.__doc__ = declared.__name__, declared.__doc__
     command.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]

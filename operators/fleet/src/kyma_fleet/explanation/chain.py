@@ -64,7 +64,7 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link of a chain: whether it holds, what it is, and what is found there.
+    """One link of a chain: whether it is in order, what it is, and what is found there.
 
     `details` are lines below it; `part` is the name of the resource that it is about.
     """
@@ -135,7 +135,7 @@ def _explained(facts: Facts, module: str, resolution: Resolution | None) -> Chai
         *_links_of_cluster(facts, brief=True),
         *_wish(facts, module, known, manifest),
         *_resolved(facts, module, resolution),
-        *_held(facts, known, resolution),
+        *_held_back(facts, known, resolution),
         *_links_of_manifest(facts, manifest),
         *_links_of_configs(facts, [each for each in facts.configs if each.spec.module == module]),
         *_links_of_sync_resources(facts, [each for each in facts.sync_resources if each.spec.module == module]),
@@ -175,7 +175,7 @@ def _is_named(parts: list[str], kind: str, namespace: str, name: str) -> bool:
 
 
 def _links_of_cluster(facts: Facts, *, brief: bool = False) -> Iterator[Link]:
-    """Return what holds for all modules of a cluster; `brief` leaves out what is in order."""
+    """Return the links that all modules of a cluster have in common; `brief` leaves out what is in order."""
     kyma = facts.kyma
     metadata, status = kyma.metadata, kyma.status
     pause = pause_of(metadata)
@@ -251,7 +251,7 @@ def _resolved(facts: Facts, module: str, resolution: Resolution | None) -> Itera
     yield Link("ok", "resolved to", text, (back,) if back else ())
 
 
-def _held(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:
+def _held_back(facts: Facts, known: KymaModuleStatus | None, resolution: Resolution | None) -> Iterator[Link]:
     """Return what defers a change: what Lifecycle Manager reports precedes what the rules say without its options."""
     if resolution is None or resolution.is_refused:
         return
@@ -343,7 +343,7 @@ def _links_of_sync_resources(facts: Facts, resources: Iterable[SyncResource]) ->
 
 
 def _of_part(facts: Facts, title: str, name: str, state: State, conditions: Iterable[Condition]) -> Link:
-    """Return the link of a part that is not ready: the first condition that does not hold, other than their sum."""
+    """Return the link of a part that is not ready: the first condition that is not True, other than their sum."""
     known = [each for each in conditions if each.status != "True"]
     worst = next((each for each in known if each.type != "Ready"), known[0] if known else None)
     if worst is None:

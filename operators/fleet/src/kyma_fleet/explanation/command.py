@@ -27,7 +27,6 @@ from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager.rollout.maintenance import PolicyUnreadable, read_policy
 from lifecycle_manager_api import Kyma
 
-SIGNS = {"ok": ("✓", "green"), "wait": ("◌", "cyan"), "bad": ("✗", "red"), "note": ("·", "white")}
 EVENTS_SHOWN = 5
 MAX_TITLE = 28
 
@@ -121,11 +120,10 @@ def _limited(text: str, screen: Screen, used: int) -> str:
 
 def _print_link(link: Link, screen: Screen, width: int) -> None:
     """Print a link; what is in order in one line, what is not in as many as it takes."""
-    sign, colour = SIGNS[link.mark]
     title, text = plain(link.title), plain(link.text)
     indent = " " * (width + 5)
     lines = wrapped(text, screen.width, len(indent))
-    head = f"  {screen.painted(sign, fg=colour)} {title.ljust(width)} "
+    head = f"  {screen.sign(link.mark)} {title.ljust(width)} "
     if len(title) > width:
         screen.print(head.rstrip())
         head = indent

@@ -121,7 +121,7 @@ def _module_documents(kyma: Kyma, selection: Selection) -> Iterator[Document]:
 def _release_rows(release: DatedReleaseMeta, selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
     spec = release.spec
     channels = ", ".join(f"{each.channel} {each.version}" for each in spec.channels)
-    for_whom = [word for word, holds in (("beta", spec.beta), ("internal", spec.internal)) if holds]
+    for_whom = [word for word, is_given in (("beta", spec.beta), ("internal", spec.internal)) if is_given]
     for_whom += ["selected"] if spec.kyma_selector is not None else []
     mandatory = spec.mandatory.version if spec.mandatory is not None else NONE
     row = (spec.module_name, mandatory, ", ".join(for_whom) or "all", age(release.metadata.written_at, now))

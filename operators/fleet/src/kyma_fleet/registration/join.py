@@ -93,7 +93,7 @@ def checked_lifetime(lifetime: timedelta) -> timedelta:
 
 
 def roles_of(joining: Joining) -> tuple[Mapping[str, Any], ...]:
-    """Return the roles that Lifecycle Manager gets in the cluster. Raises Problem for a file that holds none."""
+    """Return the roles that Lifecycle Manager gets in the cluster. Raises Problem for a file without any."""
     own = ["skr.yaml", "skr-token.yaml", *(["skr-modules.yaml"] if joining.any_module else [])]
     found = [each.document for name in own for each in parse_objects(_RBAC.joinpath(name).read_text())]
     for file in joining.roles:

@@ -34,7 +34,7 @@ async def access_of(kcp: Client, kyma: str) -> tuple[Secret, ...]:
 async def follow(
     kcp: Client, screen: Screen, name: str, until: Callable[[Kyma | None], bool], within: timedelta
 ) -> bool:
-    """Print what the Kyma reports until a condition holds. Returns whether it did in time. Raises KubeError."""
+    """Print what the Kyma reports until a condition is met. Returns whether it was in time. Raises KubeError."""
     deadline = time.monotonic() + within.total_seconds()
     shown, pause = "", SECONDS
     while True:
