@@ -23,9 +23,9 @@ from typing import Any
 import uvloop
 
 from kube_runtime import Client, ClientOptions, KubeError, dump_yaml
+from kyma_diagnostics.logs import configure_logs
 from kyma_local.clusters import LocalClusters
 from kyma_module_manager import ManagerService, ModuleManager, ServiceOptions
-from kyma_module_manager.logs import configure_logs
 from kyma_module_manager.writer import MODULE_CONFIGS
 from lifecycle_manager_api import crds, names
 

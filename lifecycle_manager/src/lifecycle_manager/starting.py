@@ -11,10 +11,10 @@ from kube_runtime import AddressUnusable, KubeconfigInvalid
 from kyma_certs import FipsUnavailable, fips_mode
 from kyma_diagnostics import TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
+from kyma_diagnostics.logs import configure_logs
 from lifecycle_manager.app import run
 from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.page import PageUnusable
-from lifecycle_manager.process.logs import configure_logs
 from lifecycle_manager.process.prerequisites import NotInstalled
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid

@@ -66,10 +66,11 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(folder: Path, wheels: Path, *distributions: str) -> Environment:
-    """Install distributions, each a name that an extra in brackets may follow, into an empty venv."""
-    asked = [re.fullmatch(r"([a-z-]+)(?:\[([a-z]+)\])?", each) for each in distributions]
+    """Install distributions, each a name that extras in brackets may follow, into an empty venv."""
+    asked = [re.fullmatch(r"([a-z-]+)(?:\[([a-z,]+)\])?", each) for each in distributions]
     chosen = [option for found in asked if found for option in ("--package", found[1])]
-    chosen += [option for found in asked if found and found[2] for option in ("--extra", found[2])]
+    extras = [extra for found in asked if found and found[2] for extra in found[2].split(",")]
+    chosen += [option for extra in extras for option in ("--extra", extra)]
     _uv("sync", "--frozen", "--no-dev", "--no-install-workspace", *chosen, "--python", sys.executable, venv=folder)
     python = folder / "bin" / "python"
     _uv("pip", "install", "--no-cache", "--no-index", "--find-links", wheels, "--python", python, *distributions)
@@ -103,7 +104,7 @@ def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: P
     ("distribution", "package"),
     [
         ("kyma-certs", "kyma_certs"),
-        ("kyma-diagnostics[tracing]", "kyma_diagnostics"),
+        ("kyma-diagnostics[logs,tracing]", "kyma_diagnostics"),
         ("kyma-http-guard", "http_guard"),
         ("kube-crds", "kube_crds"),
         ("kube-runtime", "kube_runtime"),

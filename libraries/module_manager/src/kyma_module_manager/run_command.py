@@ -95,8 +95,8 @@ def run(
 
         again = [sys.executable, *(each for each in sys.argv if each != "--reload")]
         raise typer.Exit(run_reloading(again, Path.cwd()))
+    from kyma_diagnostics.logs import configure_logs
     from kyma_diagnostics.tracing import TracingOptions, TracingUnavailable, endpoint_of, tracing
-    from kyma_module_manager.logs import configure_logs
     from kyma_module_manager.running import run_manager
     from kyma_module_manager.service import ServiceOptions
 

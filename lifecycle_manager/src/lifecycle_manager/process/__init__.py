@@ -1,1 +1,1 @@
-"""What the process needs, whatever it manages: settings, logs, metrics, certificates of its servers, system limits."""
+"""What the process needs, whatever it manages: metrics, certificates of its servers, system limits."""

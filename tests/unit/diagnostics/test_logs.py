@@ -1,5 +1,6 @@
 """What is logged at the level INFO."""
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import httpx
 import pytest
 import structlog
 
-from lifecycle_manager.process.logs import configure_logs
+from kyma_diagnostics.logs import configure_logs
 
 
 @pytest.fixture(autouse=True)
@@ -32,3 +33,12 @@ async def test_requests_to_other_replicas_are_not_logged(capsys: pytest.CaptureF
     logged = capsys.readouterr().err.splitlines()
     assert len(logged) == 1
     assert "ready" in logged[0]
+
+
+def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("warning", "json")
+    structlog.get_logger("demo").info("quiet")
+    structlog.get_logger("demo").warning("loud", count=1)
+    (line,) = capsys.readouterr().err.splitlines()
+    logged = json.loads(line)
+    assert (logged["level"], logged["logger"], logged["msg"], logged["count"]) == ("warning", "demo", "loud", 1)

@@ -1,4 +1,7 @@
-"""Structured logs: JSON in a cluster, colours on a terminal, the same fields as the Watcher writes."""
+"""Structured logs: JSON in a cluster, colours on a terminal, the same fields as the Watcher writes.
+
+Needs the extra `logs`.
+"""
 
 import logging
 import sys
@@ -8,7 +11,7 @@ import msgspec
 import structlog
 
 
-def configure_logs(level: str, log_format: Literal["auto", "json", "console"]) -> None:
+def configure_logs(level: str = "INFO", log_format: Literal["auto", "json", "console"] = "auto") -> None:
     """Send structlog and the standard library's logs to stderr in one shape: time, level, logger, msg and fields."""
     console = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
@@ -34,12 +37,12 @@ def configure_logs(level: str, log_format: Literal["auto", "json", "console"]) -
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # The client's debug logs would print Secrets, and httpx logs each event that is handed over to another replica.
     for noisy in ("aiohttp.access", "uvicorn.access", "kubernetes_asyncio", "asyncio", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
