@@ -172,6 +172,7 @@ async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.Mon
     server.texts = {f"{number:03}": text(SYNC_RESOURCES, f"{number:03}", 1) for number in range(40)}
     async with serving(server) as client, following(client, SYNC_RESOURCES) as informer:
         assert len(informer.cache) == 40
+        assert len(await client.list_revisions(SYNC_RESOURCES)) == 40
     assert min(server.limits) > 1
 
 

@@ -137,19 +137,8 @@ class Reader:
         self, resource: Resource[T], namespace: str | None = None, *, label_selector: str | None = None
     ) -> tuple[T, ...]:
         """Return all objects with their metadata alone (PartialObjectMetadata)."""
-        found: list[T] = []
-        token: str | None = None
-        size = 0
-        while True:
-            query = {"labelSelector": label_selector, "limit": 1000, "continue": token}
-            target = target_of(resource.path(namespace), query)
-            answer = await self._request(resource, "GET", target, accept=METADATA_ONLY)
-            size = self._measured(size, answer)
-            page = decoding_for(resource.type).list(answer.body)
-            found.extend(page.items)
-            if not page.continue_token:
-                return tuple(found)
-            token = page.continue_token
+        pages = self.pages(resource, namespace, label_selector=label_selector, page_size=1000, accept=METADATA_ONLY)
+        return tuple([each async for page in pages for each in page.items])
 
     async def pages(
         self,
@@ -160,8 +149,9 @@ class Reader:
         field_selector: str | None = None,
         page_size: int = 500,
         unreadable: Callable[[ObjectUnreadable], None] | None = None,
+        accept: str | None = None,
     ) -> AsyncIterator[ObjectList[T]]:
-        """Yield a list page by page; `page_size` 0 requests all at once.
+        """Yield a list page by page; `page_size` 0 requests all at once, `accept` another representation than JSON.
 
         A page that is too large is requested again with fewer objects. With `unreadable`, an object that does not fit
         its type is reported there and left out.
@@ -174,7 +164,8 @@ class Reader:
             query["limit"] = limit or None
             try:
                 max_bytes = None if limit == 1 else MAX_PAGE_BYTES
-                answer = await self._request(resource, "GET", target_of(path, query), max_bytes=max_bytes)
+                target = target_of(path, query)
+                answer = await self._request(resource, "GET", target, accept=accept, max_bytes=max_bytes)
             except ResponseTooLarge:
                 if limit == 1:
                     raise
