@@ -166,17 +166,16 @@ async def test_revocation_is_that_of_the_kymas_of_the_runtime(publishing: Publis
     assert publishing.publisher.revoked_before("stranger") is None
 
 
-async def test_every_manager_that_a_watcher_cr_names_has_a_path() -> None:
-    async with open_world() as world:
-        informer = world.manager.informer(WATCHERS)
-        spec = {
-            "field": "spec",
-            "gateway": {"selector": {}},
-            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
-            "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
-        }
-        for name, manager in (("one", "painter"), ("two", "")):
-            document = {"metadata": {"name": name}, "spec": spec | {"manager": manager}}
-            await world.kcp.create(WATCHERS, document, KCP, field_manager="test")
-        await world.sync_caches()
-        assert managers_of(informer.list()) == {"lifecycle-manager", "painter"}
+async def test_every_manager_that_a_watcher_cr_names_has_a_path(world: World) -> None:
+    informer = world.manager.informer(WATCHERS)
+    spec = {
+        "field": "spec",
+        "gateway": {"selector": {}},
+        "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+        "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
+    }
+    for name, manager in (("one", "painter"), ("two", "")):
+        document = {"metadata": {"name": name}, "spec": spec | {"manager": manager}}
+        await world.kcp.create(WATCHERS, document, KCP, field_manager="test")
+    await world.sync_caches()
+    assert managers_of(informer.list()) == {"lifecycle-manager", "painter"}

@@ -37,241 +37,224 @@ def add_catalog(world: World) -> None:
     catalog_sync.setup(world.manager, world.connections, world.offers, CatalogSettings(interval_seconds=0.0))
 
 
-async def test_quiet_kyma_is_read_and_never_written() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        before = world.requests
-        await world.reconcile(times=3)
-        assert world.writes_to("demo", before) == []
-        assert world.writes_to("kcp", before) == []
+async def test_quiet_kyma_is_read_and_never_written(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    before = world.requests
+    await world.reconcile(times=3)
+    assert world.writes_to("demo", before) == []
+    assert world.writes_to("kcp", before) == []
 
 
-async def test_label_that_is_removed_in_kcp_is_removed_in_the_skr() -> None:
-    async with open_world() as world:
-        await world.register(**{names.BETA: "true", names.REGION: "eu"})
-        await world.introduced()
-        await world.label(names.BETA, None)
-        await world.reconcile(times=2)
-        labels = (await world.in_skr()).metadata.labels
-        assert names.BETA not in labels
-        assert labels[names.REGION] == "eu"
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == []
+async def test_label_that_is_removed_in_kcp_is_removed_in_the_skr(world: World) -> None:
+    await world.register(**{names.BETA: "true", names.REGION: "eu"})
+    await world.introduced()
+    await world.label(names.BETA, None)
+    await world.reconcile(times=2)
+    labels = (await world.in_skr()).metadata.labels
+    assert names.BETA not in labels
+    assert labels[names.REGION] == "eu"
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == []
 
 
-async def test_kcp_label_that_users_set_themselves_is_removed() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        skr = await world.skr()
-        patch = {"metadata": {"labels": {names.BETA: "true", "mine": "stays"}}}
-        await skr.merge_patch(KYMAS, "default", patch, SKR, field_manager="kubectl")
-        await world.reconcile(times=2)
-        labels = (await world.in_skr()).metadata.labels
-        assert names.BETA not in labels
-        assert labels["mine"] == "stays"
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == []
+async def test_kcp_label_that_users_set_themselves_is_removed(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    skr = await world.skr()
+    patch = {"metadata": {"labels": {names.BETA: "true", "mine": "stays"}}}
+    await skr.merge_patch(KYMAS, "default", patch, SKR, field_manager="kubectl")
+    await world.reconcile(times=2)
+    labels = (await world.in_skr()).metadata.labels
+    assert names.BETA not in labels
+    assert labels["mine"] == "stays"
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == []
 
 
-async def test_status_that_users_write_is_corrected_once() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        skr = await world.skr()
-        foreign = builders.condition("Mine", "Mine", status="True")
-        status = {"state": "Ready", "conditions": [foreign], "modules": [{"name": "x", "state": "Ready"}]}
-        await skr.merge_patch(KYMAS, "default", {"status": status}, SKR, subresource="status", field_manager="kubectl")
-        await world.reconcile(times=2)
-        outer, inner = await world.in_kcp(), await world.in_skr()
-        assert inner.status.state == outer.status.state
-        assert inner.status.modules == ()
-        assert {each.type for each in inner.status.conditions} == {each.type for each in outer.status.conditions}
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == []
+async def test_status_that_users_write_is_corrected_once(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    skr = await world.skr()
+    foreign = builders.condition("Mine", "Mine", status="True")
+    status = {"state": "Ready", "conditions": [foreign], "modules": [{"name": "x", "state": "Ready"}]}
+    await skr.merge_patch(KYMAS, "default", {"status": status}, SKR, subresource="status", field_manager="kubectl")
+    await world.reconcile(times=2)
+    outer, inner = await world.in_kcp(), await world.in_skr()
+    assert inner.status.state == outer.status.state
+    assert inner.status.modules == ()
+    assert {each.type for each in inner.status.conditions} == {each.type for each in outer.status.conditions}
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == []
 
 
 @pytest.mark.parametrize("kind", ["Kyma", "ModuleTemplate", "ModuleReleaseMeta"])
-async def test_crd_that_users_delete_is_created_again_with_its_objects(kind: str) -> None:
-    async with open_world() as world:
-        add_catalog(world)
-        await world.register()
-        await world.offer(builders.template(), builders.release(regular="0.1.0"))
-        await world.introduced()
+async def test_crd_that_users_delete_is_created_again_with_its_objects(world: World, kind: str) -> None:
+    add_catalog(world)
+    await world.register()
+    await world.offer(builders.template(), builders.release(regular="0.1.0"))
+    await world.introduced()
+    await world.turn("catalog", key_of("demo"))
+    skr = await world.skr()
+    plural = {"Kyma": "kymas", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas"}[kind]
+    await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
+    await world.reconcile(times=2)
+    for _ in range(2):  # the kinds take turns
         await world.turn("catalog", key_of("demo"))
-        skr = await world.skr()
-        plural = {"Kyma": "kymas", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas"}[kind]
-        await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
-        await world.reconcile(times=2)
-        for _ in range(2):  # the kinds take turns
-            await world.turn("catalog", key_of("demo"))
-        assert (await world.in_skr()).spec.channel == "regular"
-        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
-        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+    assert (await world.in_skr()).spec.channel == "regular"
+    assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+    assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_new_kyma_has_a_list_of_modules_to_which_a_json_patch_can_add() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.reconcile(times=2)
-        created = await (await world.skr()).get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, SKR)
-        assert created["spec"]["modules"] == []
+async def test_new_kyma_has_a_list_of_modules_to_which_a_json_patch_can_add(world: World) -> None:
+    await world.register()
+    await world.reconcile(times=2)
+    created = await (await world.skr()).get(RAW_KYMAS, names.DEFAULT_KYMA_NAME, SKR)
+    assert created["spec"]["modules"] == []
 
 
-async def test_namespace_that_users_delete_is_created_again_with_its_objects() -> None:
-    async with open_world() as world:
-        add_catalog(world)
-        await world.register(names.DEFAULT_KYMA_NAME)
-        world_name = names.DEFAULT_KYMA_NAME
-        await world.offer(builders.template(), builders.release(regular="0.1.0"))
-        await world.introduced(world_name)
+async def test_namespace_that_users_delete_is_created_again_with_its_objects(world: World) -> None:
+    add_catalog(world)
+    await world.register(names.DEFAULT_KYMA_NAME)
+    world_name = names.DEFAULT_KYMA_NAME
+    await world.offer(builders.template(), builders.release(regular="0.1.0"))
+    await world.introduced(world_name)
+    await world.turn("catalog", key_of(world_name))
+    skr = await world.skr(world_name)
+    await skr.delete(NAMESPACES, SKR)
+    with pytest.raises(NotFound):
+        await world.in_skr(world_name)
+    await world.reconcile(world_name, times=2)
+    for _ in range(2):
         await world.turn("catalog", key_of(world_name))
-        skr = await world.skr(world_name)
-        await skr.delete(NAMESPACES, SKR)
-        with pytest.raises(NotFound):
-            await world.in_skr(world_name)
-        await world.reconcile(world_name, times=2)
-        for _ in range(2):
-            await world.turn("catalog", key_of(world_name))
-        assert (await world.in_skr(world_name)).status.state == (await world.in_kcp(world_name)).status.state
-        assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
-        assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
+    assert (await world.in_skr(world_name)).status.state == (await world.in_kcp(world_name)).status.state
+    assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.1.0", SKR)
+    assert await skr.get(MODULE_RELEASE_METAS, "cloud-resources", SKR)
 
 
-async def test_status_of_thousands_of_modules_with_huge_names_is_limited() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        await world.choose("cloud-resources", "x" * 100_000, *(f"none{number}" for number in range(3_000)))
+async def test_status_of_thousands_of_modules_with_huge_names_is_limited(world: World) -> None:
+    await world.register()
+    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+    await world.introduced()
+    await world.choose("cloud-resources", "x" * 100_000, *(f"none{number}" for number in range(3_000)))
+    await world.reconcile()
+    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+    for kyma in (await world.in_kcp(), await world.in_skr()):
+        assert kyma.status.state == "Warning"
+        assert len(msgspec.json.encode(kyma.status)) < 300_000
+        modules = find(kyma.status.conditions, "Modules")
+        assert modules is not None
+        assert "of 3002 modules" in modules.message
+    assert 0 < len(world.skr_events) < 50
+    assert 0 < len(world.events) < 50
+
+
+async def test_module_that_kcp_refuses_does_not_delay_others(world: World) -> None:
+    for module in ("api", "nats"):
+        await world.offer(builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0"))
+    await world.register("demo", "api", "nats")
+    with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
         await world.reconcile()
-        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-        for kyma in (await world.in_kcp(), await world.in_skr()):
-            assert kyma.status.state == "Warning"
-            assert len(msgspec.json.encode(kyma.status)) < 300_000
-            modules = find(kyma.status.conditions, "Modules")
-            assert modules is not None
-            assert "of 3002 modules" in modules.message
-        assert 0 < len(world.skr_events) < 50
-        assert 0 < len(world.events) < 50
+    assert list(await world.manifests()) == ["demo-nats"]
+    assert ("ModuleNotWritten", "no api today (403 Forbidden)") in world.events
+    assert [each.name for each in (await world.in_kcp()).status.modules] == ["api", "nats"]
+    await world.reconcile()
+    assert list(await world.manifests()) == ["demo-api", "demo-nats"]
 
 
-async def test_module_that_kcp_refuses_does_not_delay_others() -> None:
-    async with open_world() as world:
-        for module in ("api", "nats"):
-            await world.offer(
-                builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0")
-            )
-        await world.register("demo", "api", "nats")
-        with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
-            await world.reconcile()
-        assert list(await world.manifests()) == ["demo-nats"]
-        assert ("ModuleNotWritten", "no api today (403 Forbidden)") in world.events
-        assert [each.name for each in (await world.in_kcp()).status.modules] == ["api", "nats"]
-        await world.reconcile()
-        assert list(await world.manifests()) == ["demo-api", "demo-nats"]
+async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    recorded = (await world.in_kcp()).status.records.kyma_crd
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    before = world.requests
+    await world.reconcile()
+    assert [record.name for record in world.writes_to("demo", before)] == [SKR, KYMAS.plural_name]
+    assert [record.name for record in world.writes_to("kcp", before)] == ["demo"]
+    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    assert definition["spec"]["names"]["shortNames"] == ["ky"]
+    assert (await world.in_kcp()).status.records.kyma_crd != recorded
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
-async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        recorded = (await world.in_kcp()).status.records.kyma_crd
-        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-        before = world.requests
-        await world.reconcile()
-        assert [record.name for record in world.writes_to("demo", before)] == [SKR, KYMAS.plural_name]
-        assert [record.name for record in world.writes_to("kcp", before)] == ["demo"]
-        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        assert definition["spec"]["names"]["shortNames"] == ["ky"]
-        assert (await world.in_kcp()).status.records.kyma_crd != recorded
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    recorded = (await world.in_kcp()).status.records.kyma_crd
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    await world.reconcile()
+    await world.change_crd({"spec": {"names": {"shortNames": None}}})
+    await world.reconcile()
+    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    assert "shortNames" not in definition["spec"]["names"]
+    assert (await world.in_kcp()).status.records.kyma_crd == recorded
 
 
-async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        recorded = (await world.in_kcp()).status.records.kyma_crd
-        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-        await world.reconcile()
-        await world.change_crd({"spec": {"names": {"shortNames": None}}})
-        await world.reconcile()
-        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        assert "shortNames" not in definition["spec"]["names"]
-        assert (await world.in_kcp()).status.records.kyma_crd == recorded
+async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"helm.sh/resource-policy": "keep"}}
+    await world.change_crd({"metadata": helm})
+    await world.change_crd({"status": {"conditions": []}}, subresource="status")
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    await world.reconcile()
+    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    assert definition["metadata"]["labels"] == {names.MANAGED_BY: "kyma"}
+    assert "annotations" not in definition["metadata"]
 
 
-async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"helm.sh/resource-policy": "keep"}}
-        await world.change_crd({"metadata": helm})
-        await world.change_crd({"status": {"conditions": []}}, subresource="status")
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
-        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-        await world.reconcile()
-        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        assert definition["metadata"]["labels"] == {names.MANAGED_BY: "kyma"}
-        assert "annotations" not in definition["metadata"]
+async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read(world: World) -> None:
+    world.unseen.add("customresourcedefinitions")
+    refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
+    world.cluster("kcp").add_rule(refuse)
+    await world.register()
+    await world.introduced()
+    assert (await world.in_skr()).spec.channel == "regular"
+    assert not (await world.in_kcp()).status.records.kyma_crd
+    before = world.requests
+    await world.reconcile(times=2)
+    assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+    world.cluster("kcp").remove_rule(refuse)
+    world.unseen.clear()
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    await world.reconcile()
+    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    assert definition["spec"]["names"]["shortNames"] == ["ky"]
+    assert (await world.in_kcp()).status.records.kyma_crd
 
 
-async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read() -> None:
-    async with open_world() as world:
-        world.unseen.add("customresourcedefinitions")
-        refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
-        world.cluster("kcp").add_rule(refuse)
-        await world.register()
-        await world.introduced()
-        assert (await world.in_skr()).spec.channel == "regular"
-        assert not (await world.in_kcp()).status.records.kyma_crd
-        before = world.requests
-        await world.reconcile(times=2)
-        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
-        world.cluster("kcp").remove_rule(refuse)
-        world.unseen.clear()
-        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-        await world.reconcile()
-        definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-        assert definition["spec"]["names"]["shortNames"] == ["ky"]
-        assert (await world.in_kcp()).status.records.kyma_crd
+async def test_events_are_recorded_once_on_both_sides(world: World) -> None:
+    await world.register("demo", "tpyo")
+    await world.introduced()
+    recorded = [reason for reason, _ in world.skr_events]
+    assert recorded.count("ModuleWarning") == [reason for reason, _ in world.events].count("ModuleWarning") == 1
+    await world.reconcile(times=3)
+    assert [reason for reason, _ in world.skr_events] == recorded
+    await world.choose(name="demo")
+    await world.reconcile()
+    assert ("ModuleRemoved", "module tpyo is removed") in world.skr_events
+    assert ("ModuleRemoved", "module tpyo is removed") in world.events
 
 
-async def test_events_are_recorded_once_on_both_sides() -> None:
-    async with open_world() as world:
-        await world.register("demo", "tpyo")
-        await world.introduced()
-        recorded = [reason for reason, _ in world.skr_events]
-        assert recorded.count("ModuleWarning") == [reason for reason, _ in world.events].count("ModuleWarning") == 1
-        await world.reconcile(times=3)
-        assert [reason for reason, _ in world.skr_events] == recorded
-        await world.choose(name="demo")
-        await world.reconcile()
-        assert ("ModuleRemoved", "module tpyo is removed") in world.skr_events
-        assert ("ModuleRemoved", "module tpyo is removed") in world.events
-
-
-async def test_skr_of_a_skipped_kyma_gets_no_requests() -> None:
-    async with open_world() as world:
-        add_catalog(world)
-        await world.register("demo", "cloud-resources")
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        await world.label(names.SKIP_RECONCILIATION, "true")
-        before = world.requests
-        await world.reconcile()
-        await world.turn("catalog", key_of("demo"))
-        assert world.cluster("demo").requests(since=before) == []
-        assert world.writes_to("kcp", before) == []
+async def test_skr_of_a_skipped_kyma_gets_no_requests(world: World) -> None:
+    add_catalog(world)
+    await world.register("demo", "cloud-resources")
+    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+    await world.introduced()
+    await world.label(names.SKIP_RECONCILIATION, "true")
+    before = world.requests
+    await world.reconcile()
+    await world.turn("catalog", key_of("demo"))
+    assert world.cluster("demo").requests(since=before) == []
+    assert world.writes_to("kcp", before) == []
 
 
 async def report_ready(world: World) -> None:
@@ -361,83 +344,79 @@ async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Pa
         assert await world.manifests() == {"demo-cloud-resources": "0.2.0"}
 
 
-async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it() -> None:
-    async with open_world() as world:
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0", spec={"beta": True}))
-        await world.register("demo", "cloud-resources", **{names.BETA: "true"})
-        await world.introduced()
-        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-        await world.label(names.BETA, None)
-        await world.offer(builders.template(version="0.2.0", installs=True))
-        await world.offer(builders.release(regular="0.2.0", spec={"beta": True}))
-        await world.reconcile(times=2)
-        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-        (module,) = (await world.in_skr()).status.modules
-        assert (module.state, module.version) == ("Error", "0.1.0")
-        await world.choose()
-        await world.reconcile()
-        await world.uninstall()
-        assert await world.manifests() == {}
+async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it(world: World) -> None:
+    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0", spec={"beta": True}))
+    await world.register("demo", "cloud-resources", **{names.BETA: "true"})
+    await world.introduced()
+    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+    await world.label(names.BETA, None)
+    await world.offer(builders.template(version="0.2.0", installs=True))
+    await world.offer(builders.release(regular="0.2.0", spec={"beta": True}))
+    await world.reconcile(times=2)
+    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+    (module,) = (await world.in_skr()).status.modules
+    assert (module.state, module.version) == ("Error", "0.1.0")
+    await world.choose()
+    await world.reconcile()
+    await world.uninstall()
+    assert await world.manifests() == {}
 
 
-async def test_kyma_cr_that_can_not_be_read_is_reported_and_changes_no_module() -> None:
+async def test_kyma_cr_that_can_not_be_read_is_reported_and_changes_no_module(world: World) -> None:
     """Users who change the CRD can write what it would have refused."""
-    async with open_world() as world:
-        await world.register("demo", "cloud-resources")
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        skr = await world.skr()
-        definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}")
-        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        versions = [{**each, "schema": {"openAPIV3Schema": anything}} for each in definition["spec"]["versions"]]
-        patch = {"spec": {"versions": versions}}
-        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}", patch)
-        raw: Resource[Any] = Resource.dynamic(names.GROUP, "v1beta2", "Kyma", "kymas", namespaced=True)
-        await skr.merge_patch(raw, "default", {"spec": {"modules": "none, please"}}, SKR)
-        with pytest.raises(KubeError):
-            await world.reconcile()
-        kyma = await world.in_kcp()
-        reachable = find(kyma.status.conditions, "SKRReachable")
-        assert reachable is not None
-        assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
-        assert "modules" in reachable.message
-        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-
-
-async def test_skr_that_deletes_its_kyma_cr_each_time_counts_as_replaced_a_few_times() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        replaced: list[ClusterReplaced] = []
-        world.manager.on(ClusterReplaced, replaced.append)
-        skr = await world.skr()
-        for _ in range(MAX_REPEATS + 2):
-            await skr.delete(KYMAS, "default", SKR)
-            await world.reconcile()
-        assert len(replaced) == MAX_REPEATS
+    await world.register("demo", "cloud-resources")
+    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+    await world.introduced()
+    skr = await world.skr()
+    definition = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}")
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    versions = [{**each, "schema": {"openAPIV3Schema": anything}} for each in definition["spec"]["versions"]]
+    patch = {"spec": {"versions": versions}}
+    await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, f"kymas.{names.GROUP}", patch)
+    raw: Resource[Any] = Resource.dynamic(names.GROUP, "v1beta2", "Kyma", "kymas", namespaced=True)
+    await skr.merge_patch(raw, "default", {"spec": {"modules": "none, please"}}, SKR)
+    with pytest.raises(KubeError):
         await world.reconcile()
+    kyma = await world.in_kcp()
+    reachable = find(kyma.status.conditions, "SKRReachable")
+    assert reachable is not None
+    assert (kyma.status.state, reachable.reason) == ("Error", "SKRObjectUnreadable")
+    assert "modules" in reachable.message
+    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+
+
+async def test_skr_that_deletes_its_kyma_cr_each_time_counts_as_replaced_a_few_times(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    replaced: list[ClusterReplaced] = []
+    world.manager.on(ClusterReplaced, replaced.append)
+    skr = await world.skr()
+    for _ in range(MAX_REPEATS + 2):
         await skr.delete(KYMAS, "default", SKR)
         await world.reconcile()
-        assert len(replaced) == MAX_REPEATS + 1
+    assert len(replaced) == MAX_REPEATS
+    await world.reconcile()
+    await skr.delete(KYMAS, "default", SKR)
+    await world.reconcile()
+    assert len(replaced) == MAX_REPEATS + 1
 
 
 @pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
-async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_status(refused: str) -> None:
+async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_status(world: World, refused: str) -> None:
     """A CRD without a version that the SKR still stores is refused there, and is the same for the fleet."""
-    async with open_world() as world:
-        await world.register()
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        await world.choose("cloud-resources", "unknown")  # an error, which is written at once
-        await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-        refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
-        with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):
-            await world.reconcile()
-        assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-        reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
-        assert reachable is not None
-        assert "no api today" in reachable.message
-        await world.reconcile(times=2)
-        reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
-        assert reachable is not None
-        assert reachable.status == "True"
+    await world.register()
+    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
+    await world.introduced()
+    await world.choose("cloud-resources", "unknown")  # an error, which is written at once
+    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
+    refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
+    with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):
+        await world.reconcile()
+    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
+    reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
+    assert reachable is not None
+    assert "no api today" in reachable.message
+    await world.reconcile(times=2)
+    reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
+    assert reachable is not None
+    assert reachable.status == "True"

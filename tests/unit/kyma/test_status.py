@@ -14,19 +14,18 @@ from tests.world import World, open_world
 READY: tuple[ConditionStatus, str, str] = ("True", "WatcherReady", "kinds of Module CR that are watched: 1")
 
 
-async def test_status_is_not_written_again_while_the_watch_is_a_write_behind() -> None:
-    async with open_world() as world:
-        await world.register()
-        await world.introduced()
-        kcp = world.cluster("kcp")
-        world.unseen.add("kymas")
-        with kcp.ruled_by(Freeze(kcp.version, lambda request: "/kymas" in request.path)):
-            await world.choose("unknown")
-            await world.reconcile()
-            world.clock.advance(5)
-            before = world.requests
-            await world.reconcile()
-            assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
+async def test_status_is_not_written_again_while_the_watch_is_a_write_behind(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    kcp = world.cluster("kcp")
+    world.unseen.add("kymas")
+    with kcp.ruled_by(Freeze(kcp.version, lambda request: "/kymas" in request.path)):
+        await world.choose("unknown")
+        await world.reconcile()
+        world.clock.advance(5)
+        before = world.requests
+        await world.reconcile()
+        assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
 async def in_step(world: World) -> bool:

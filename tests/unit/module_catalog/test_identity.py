@@ -19,7 +19,7 @@ from lifecycle_manager.module_catalog.verification import ComponentRegistry
 from lifecycle_manager_api import Condition, ModuleReleaseMeta, ModuleTemplate, find, names
 from tests import builders
 from tests.registries import no_link
-from tests.world import KCP, open_world
+from tests.world import KCP, World
 
 NOTHING = Offer.of((), ())
 MODULES, VERSIONS = ("api", "nats"), ("1.0.0", "2.0.0")
@@ -148,25 +148,24 @@ def test_whatever_is_found_for_a_module_and_version_is_of_both(items: list[Modul
         assert module_of(each) == module
 
 
-async def test_template_that_contradicts_itself_says_so_until_it_is_corrected() -> None:
-    async with open_world() as world:
-        module_catalog.setup(world.manager, cast("ComponentRegistry", None), no_link)
-        item = builders.template("api", "1.0.0", name="nats-1.0.0")
-        await world.offer(item)
-        await world.sync_caches()
+async def test_template_that_contradicts_itself_says_so_until_it_is_corrected(world: World) -> None:
+    module_catalog.setup(world.manager, cast("ComponentRegistry", None), no_link)
+    item = builders.template("api", "1.0.0", name="nats-1.0.0")
+    await world.offer(item)
+    await world.sync_caches()
 
-        async def condition() -> Condition | None:
-            await world.turn("module-agreement", ObjectKey(KCP, "nats-1.0.0"))
-            found = await world.kcp.get(MODULE_TEMPLATES, "nats-1.0.0", KCP)
-            return find(found.status.conditions, CONSISTENT)
+    async def condition() -> Condition | None:
+        await world.turn("module-agreement", ObjectKey(KCP, "nats-1.0.0"))
+        found = await world.kcp.get(MODULE_TEMPLATES, "nats-1.0.0", KCP)
+        return find(found.status.conditions, CONSISTENT)
 
-        found = await condition()
-        assert found is not None
-        assert (found.status, found.reason) == ("False", "Contradictory")
-        assert "metadata.name is that of module 'nats', and spec.moduleName is 'api'" in found.message
-        await world.offer(builders.template("nats", "1.0.0"))
-        await world.sync_caches()
-        assert await condition() is None
+    found = await condition()
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "Contradictory")
+    assert "metadata.name is that of module 'nats', and spec.moduleName is 'api'" in found.message
+    await world.offer(builders.template("nats", "1.0.0"))
+    await world.sync_caches()
+    assert await condition() is None
 
 
 def test_release_that_names_another_component_has_its_templates_compared_again() -> None:

@@ -338,50 +338,47 @@ NAMES = tuple(f"kyma-{number}" for number in range(9))
 BY_USERS: dict[str, Any] = {"annotations": {names.REMOVED_BY_USERS: "true"}, "deletionTimestamp": builders.NOW}
 
 
-async def test_modules_that_users_remove_are_not_held_and_hold_nothing() -> None:
-    async with open_world() as world:
-        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
-        for name in NAMES:
-            brake.kymas.cache.put(key_of(name), builders.kyma(name))
-            removed = builders.manifest("keda", kyma=name, **BY_USERS)
-            brake.manifests.cache.put(key_of(removed.metadata.name), removed)
-            assert brake.of(name, removed, has_objects=False).hold is None
-        deleted = builders.kyma(NAMES[0], deletionTimestamp=builders.NOW)
-        brake.kymas.cache.put(key_of(NAMES[0]), deleted)
-        assert brake.of(NAMES[0], deleted, has_objects=False).hold is None, "one Kyma is deleted in KCP"
-        for name in NAMES[1:5]:
-            other = builders.manifest("other", kyma=name, deletionTimestamp=builders.NOW)
-            brake.manifests.cache.put(key_of(other.metadata.name), other)
-        world.clock.advance(1)
-        assert brake.of(NAMES[1], other, has_objects=False).hold is not None, "those that KCP causes are counted"
-        assert brake.of(NAMES[8], removed, has_objects=False).hold is None
+async def test_modules_that_users_remove_are_not_held_and_hold_nothing(world: World) -> None:
+    brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+    for name in NAMES:
+        brake.kymas.cache.put(key_of(name), builders.kyma(name))
+        removed = builders.manifest("keda", kyma=name, **BY_USERS)
+        brake.manifests.cache.put(key_of(removed.metadata.name), removed)
+        assert brake.of(name, removed, has_objects=False).hold is None
+    deleted = builders.kyma(NAMES[0], deletionTimestamp=builders.NOW)
+    brake.kymas.cache.put(key_of(NAMES[0]), deleted)
+    assert brake.of(NAMES[0], deleted, has_objects=False).hold is None, "one Kyma is deleted in KCP"
+    for name in NAMES[1:5]:
+        other = builders.manifest("other", kyma=name, deletionTimestamp=builders.NOW)
+        brake.manifests.cache.put(key_of(other.metadata.name), other)
+    world.clock.advance(1)
+    assert brake.of(NAMES[1], other, has_objects=False).hold is not None, "those that KCP causes are counted"
+    assert brake.of(NAMES[8], removed, has_objects=False).hold is None
 
 
-async def test_kymas_whose_deletion_users_block_hold_nothing() -> None:
-    async with open_world() as world:
-        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
-        for name in NAMES:
-            stuck = {"type": "Ready", "status": "False", "reason": "DeletionStuck", "message": "waits for module keda"}
-            status = {"state": "Warning", "conditions": [stuck]}
-            kyma = builders.kyma(name, status=status, deletionTimestamp=builders.NOW)
-            brake.kymas.cache.put(key_of(name), kyma)
-            part = builders.manifest("keda", kyma=name, deletionTimestamp=builders.NOW)
-            brake.manifests.cache.put(key_of(part.metadata.name), part)
-        assert brake.of(NAMES[0], kyma, has_objects=False).hold is None
+async def test_kymas_whose_deletion_users_block_hold_nothing(world: World) -> None:
+    brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+    for name in NAMES:
+        stuck = {"type": "Ready", "status": "False", "reason": "DeletionStuck", "message": "waits for module keda"}
+        status = {"state": "Warning", "conditions": [stuck]}
+        kyma = builders.kyma(name, status=status, deletionTimestamp=builders.NOW)
+        brake.kymas.cache.put(key_of(name), kyma)
+        part = builders.manifest("keda", kyma=name, deletionTimestamp=builders.NOW)
+        brake.manifests.cache.put(key_of(part.metadata.name), part)
+    assert brake.of(NAMES[0], kyma, has_objects=False).hold is None
 
 
 @pytest.mark.parametrize("is_by_users", [True, False])
-async def test_objects_made_from_module_crs_that_users_delete_hold_nothing(*, is_by_users: bool) -> None:
-    async with open_world() as world:
-        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
-        for name in NAMES:
-            brake.kymas.cache.put(key_of(name), builders.kyma(name))
-            mark: dict[str, Any] = BY_USERS if is_by_users else {"deletionTimestamp": builders.NOW}
-            config = builders.module_config(name=name, kyma=name, **mark)
-            brake.module_configs.cache.put(key_of(name), config)
-            made = builders.sync_resource(name=name, kyma=name, deletionTimestamp=builders.NOW)
-            brake.sync_resources.cache.put(key_of(name), made)
-        assert (brake.of(NAMES[0], made, has_objects=False).hold is None) is is_by_users
+async def test_objects_made_from_module_crs_that_users_delete_hold_nothing(world: World, *, is_by_users: bool) -> None:
+    brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+    for name in NAMES:
+        brake.kymas.cache.put(key_of(name), builders.kyma(name))
+        mark: dict[str, Any] = BY_USERS if is_by_users else {"deletionTimestamp": builders.NOW}
+        config = builders.module_config(name=name, kyma=name, **mark)
+        brake.module_configs.cache.put(key_of(name), config)
+        made = builders.sync_resource(name=name, kyma=name, deletionTimestamp=builders.NOW)
+        brake.sync_resources.cache.put(key_of(name), made)
+    assert (brake.of(NAMES[0], made, has_objects=False).hold is None) is is_by_users
 
 
 CHANGED, DELETED = builders.NOW - timedelta(hours=1), builders.NOW + timedelta(seconds=3)
@@ -395,20 +392,19 @@ SINCE: dict[str, Any] = {"annotations": {names.REMOVED_SINCE: CHANGED.isoformat(
     ids=["continued", "nobody continued it", "deleted for another reason"],
 )
 async def test_removal_that_an_operator_continued_is_not_held_again_in_its_clusters(
-    mark: dict[str, Any], kyma: dict[str, Any], *, is_held: bool
+    world: World, mark: dict[str, Any], kyma: dict[str, Any], *, is_held: bool
 ) -> None:
-    async with open_world() as world:
-        for _ in range(2):  # another process finds the same
-            brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
-            for name in NAMES:
-                brake.kymas.cache.put(key_of(name), builders.kyma(name, **kyma))
-                removed = builders.manifest("keda", kyma=name, deletionTimestamp=DELETED, **mark)
-                brake.manifests.cache.put(key_of(removed.metadata.name), removed)
-                made = builders.sync_resource(name=name, kyma=name, module="keda", deletionTimestamp=DELETED)
-                brake.sync_resources.cache.put(key_of(name), made)
-            assert (brake.of(NAMES[0], removed, has_objects=False).hold is not None) is is_held
-            assert (brake.of(NAMES[0], made, has_objects=False).hold is not None) is is_held
-            world.clock.advance(2 * AT_ONCE_SECONDS)
+    for _ in range(2):  # another process finds the same
+        brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+        for name in NAMES:
+            brake.kymas.cache.put(key_of(name), builders.kyma(name, **kyma))
+            removed = builders.manifest("keda", kyma=name, deletionTimestamp=DELETED, **mark)
+            brake.manifests.cache.put(key_of(removed.metadata.name), removed)
+            made = builders.sync_resource(name=name, kyma=name, module="keda", deletionTimestamp=DELETED)
+            brake.sync_resources.cache.put(key_of(name), made)
+        assert (brake.of(NAMES[0], removed, has_objects=False).hold is not None) is is_held
+        assert (brake.of(NAMES[0], made, has_objects=False).hold is not None) is is_held
+        world.clock.advance(2 * AT_ONCE_SECONDS)
 
 
 @pytest.mark.parametrize(

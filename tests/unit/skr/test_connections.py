@@ -12,7 +12,7 @@ from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr import ACCESS_SECRETS, Connections
 from lifecycle_manager_api import ObjectMeta, names
 from tests.waiting import eventually
-from tests.world import open_world
+from tests.world import World
 
 
 def open_gate() -> asyncio.Event:
@@ -139,16 +139,15 @@ async def test_slow_close_of_one_client_delays_no_borrower_of_another(lender: Le
 
 
 @pytest.mark.parametrize(("cluster", "is_the_same"), [("mine", True), ("theirs", False)])
-async def test_clusters_of_two_replicas_are_compared(cluster: str, is_the_same: bool) -> None:
-    async with open_world() as world:
-        await world.register("mine")
-        await world.register("theirs", cluster=cluster)
-        secrets = Informer(world.kcp, SECRETS, indexes=[ACCESS_SECRETS])
-        connections = Connections(secrets, ClientOptions(), KubeconfigPolicy.permissive())
-        running = asyncio.create_task(secrets.run())
-        await secrets.wait_synced(10)
-        assert connections.lead_to_the_same_cluster("mine", "theirs") is is_the_same
-        await world.kcp.merge_patch(SECRETS, "kubeconfig-theirs", {"data": None}, names.KCP_NAMESPACE)
-        await eventually(lambda: not connections.access_secret("theirs").data)
-        assert not connections.lead_to_the_same_cluster("mine", "theirs")
-        running.cancel()
+async def test_clusters_of_two_replicas_are_compared(world: World, cluster: str, is_the_same: bool) -> None:
+    await world.register("mine")
+    await world.register("theirs", cluster=cluster)
+    secrets = Informer(world.kcp, SECRETS, indexes=[ACCESS_SECRETS])
+    connections = Connections(secrets, ClientOptions(), KubeconfigPolicy.permissive())
+    running = asyncio.create_task(secrets.run())
+    await secrets.wait_synced(10)
+    assert connections.lead_to_the_same_cluster("mine", "theirs") is is_the_same
+    await world.kcp.merge_patch(SECRETS, "kubeconfig-theirs", {"data": None}, names.KCP_NAMESPACE)
+    await eventually(lambda: not connections.access_secret("theirs").data)
+    assert not connections.lead_to_the_same_cluster("mine", "theirs")
+    running.cancel()

@@ -15,7 +15,7 @@ from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager_api import names
 from tests.waiting import eventually
-from tests.world import KCP, World, open_world
+from tests.world import KCP, World
 
 
 class LostLease(Alone):
@@ -35,98 +35,90 @@ def published_in(world: World, signal: type[Any]) -> list[str]:
     return published
 
 
-async def test_cluster_that_answers_a_probe_is_published_as_reachable() -> None:
-    async with open_world() as world:
-        await world.register()
-        reachable = published_in(world, ClusterReachable)
+async def test_cluster_that_answers_a_probe_is_published_as_reachable(world: World) -> None:
+    await world.register()
+    reachable = published_in(world, ClusterReachable)
+    await world.turn("skr-probe", "demo")
+    assert reachable == ["demo"]
+
+
+async def test_cluster_that_does_not_answer_a_probe_is_probed_again(world: World) -> None:
+    await world.register()
+    reachable = published_in(world, ClusterReachable)
+    with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
         await world.turn("skr-probe", "demo")
-        assert reachable == ["demo"]
+    assert reachable == []
 
 
-async def test_cluster_that_does_not_answer_a_probe_is_probed_again() -> None:
-    async with open_world() as world:
-        await world.register()
+async def test_cluster_without_credentials_is_not_probed_again(world: World) -> None:
+    assert (await world.turn("skr-probe", "unknown")).requeue_after is None
+
+
+async def test_silence_enqueues_a_probe_unless_the_cluster_is_probed_already(world: World) -> None:
+    probe = world.manager.controllers["skr-probe"]
+    assert world.manager.publish(ClusterSilent("demo")) == 1
+    probe.queue.add_rate_limited("demo")
+    assert world.manager.publish(ClusterSilent("demo")) == 0
+
+
+async def test_failed_request_is_published_as_silence(world: World) -> None:
+    await world.register()
+    silent = published_in(world, ClusterSilent)
+    connections = skr.connections_of(world.manager, SkrSettings(allow_insecure_kubeconfigs=True))
+    await world.sync_caches()
+    with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
+        async with connections.to("demo") as client:
+            await client.list(SECRETS, KCP)
+    assert silent == ["demo"]
+    with pytest.raises(SkrUnreachable):
+        async with connections.to("demo"):
+            raise AssertionError("a silent cluster must get no request")
+    assert silent == ["demo", "demo"]
+    await connections.close()
+
+
+async def test_replica_that_lost_its_lease_writes_to_no_cluster(world: World) -> None:
+    await world.register()
+    manager = Manager(world.kcp, sharding=LostLease(), namespace=KCP)
+    connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
+    async with manager.background():
+        await manager.wait_synced()
+        async with connections.to("demo") as client:
+            await client.list(SECRETS, KCP)
+            with pytest.raises(LeaseLost):
+                await client.create(SECRETS, {"metadata": {"name": "any"}}, KCP, field_manager="test")
+    await connections.close()
+    assert world.writes_to("demo") == []
+
+
+async def test_changed_access_secret_is_published_for_its_kyma_alone(world: World) -> None:
+    await world.register("first")
+    await world.register("second")
+    async with world.running():
+        await eventually(lambda: world.manager.working)
         reachable = published_in(world, ClusterReachable)
-        with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
-            await world.turn("skr-probe", "demo")
-        assert reachable == []
+        await world.move("other", "second")
+        await eventually(lambda: reachable)
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.KYMA_NAME: "first", names.PURPOSE: "other"}
+        secret = {"metadata": {"name": "certificate", "labels": labels}}
+        await world.kcp.create(SECRETS, secret, KCP, field_manager="test")
+        await world.kcp.delete(SECRETS, "kubeconfig-second", KCP)
+        await eventually(lambda: len(reachable) == 2)
+        assert set(reachable) == {"second"}
 
 
-async def test_cluster_without_credentials_is_not_probed_again() -> None:
-    async with open_world() as world:
-        assert (await world.turn("skr-probe", "unknown")).requeue_after is None
-
-
-async def test_silence_enqueues_a_probe_unless_the_cluster_is_probed_already() -> None:
-    async with open_world() as world:
-        probe = world.manager.controllers["skr-probe"]
-        assert world.manager.publish(ClusterSilent("demo")) == 1
-        probe.queue.add_rate_limited("demo")
-        assert world.manager.publish(ClusterSilent("demo")) == 0
-
-
-async def test_failed_request_is_published_as_silence() -> None:
-    async with open_world() as world:
-        await world.register()
-        silent = published_in(world, ClusterSilent)
-        connections = skr.connections_of(world.manager, SkrSettings(allow_insecure_kubeconfigs=True))
-        await world.sync_caches()
-        with world.cluster("demo").ruled_by(Drop()), pytest.raises(ClusterUnreachable):
-            async with connections.to("demo") as client:
-                await client.list(SECRETS, KCP)
-        assert silent == ["demo"]
-        with pytest.raises(SkrUnreachable):
-            async with connections.to("demo"):
-                raise AssertionError("a silent cluster must get no request")
-        assert silent == ["demo", "demo"]
-        await connections.close()
-
-
-async def test_replica_that_lost_its_lease_writes_to_no_cluster() -> None:
-    async with open_world() as world:
-        await world.register()
-        manager = Manager(world.kcp, sharding=LostLease(), namespace=KCP)
-        connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
-        async with manager.background():
-            await manager.wait_synced()
-            async with connections.to("demo") as client:
-                await client.list(SECRETS, KCP)
-                with pytest.raises(LeaseLost):
-                    await client.create(SECRETS, {"metadata": {"name": "any"}}, KCP, field_manager="test")
-        await connections.close()
-        assert world.writes_to("demo") == []
-
-
-async def test_changed_access_secret_is_published_for_its_kyma_alone() -> None:
-    async with open_world() as world:
-        await world.register("first")
-        await world.register("second")
-        async with world.running():
-            await eventually(lambda: world.manager.working)
-            reachable = published_in(world, ClusterReachable)
-            await world.move("other", "second")
-            await eventually(lambda: reachable)
-            labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.KYMA_NAME: "first", names.PURPOSE: "other"}
-            secret = {"metadata": {"name": "certificate", "labels": labels}}
-            await world.kcp.create(SECRETS, secret, KCP, field_manager="test")
-            await world.kcp.delete(SECRETS, "kubeconfig-second", KCP)
-            await eventually(lambda: len(reachable) == 2)
-            assert set(reachable) == {"second"}
-
-
-async def test_access_secret_of_another_replica_is_not_published() -> None:
-    async with open_world() as world:
-        await world.register("first")
-        await world.register("second")
-        manager = Manager(world.kcp, sharding=WithoutSecond(), namespace=KCP)
-        connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
-        skr.setup(manager, connections)
-        reachable: list[str] = []
-        manager.on(ClusterReachable, lambda each: reachable.append(each.kyma))
-        async with manager.background():
-            await manager.start()
-            await world.move("other", "second")
-            await world.move("other", "first")
-            await eventually(lambda: reachable)
-        await connections.close()
-        assert reachable == ["first"]
+async def test_access_secret_of_another_replica_is_not_published(world: World) -> None:
+    await world.register("first")
+    await world.register("second")
+    manager = Manager(world.kcp, sharding=WithoutSecond(), namespace=KCP)
+    connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
+    skr.setup(manager, connections)
+    reachable: list[str] = []
+    manager.on(ClusterReachable, lambda each: reachable.append(each.kyma))
+    async with manager.background():
+        await manager.start()
+        await world.move("other", "second")
+        await world.move("other", "first")
+        await eventually(lambda: reachable)
+    await connections.close()
+    assert reachable == ["first"]

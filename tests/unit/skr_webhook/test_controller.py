@@ -331,35 +331,34 @@ async def test_unreachable_cluster_is_reported_and_raised() -> None:
         assert condition.reason == "ClusterUnreachable"
 
 
-async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters() -> None:
-    async with open_world() as world:
-        set_up(world, world.manager, SETTINGS)
+async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters(world: World) -> None:
+    set_up(world, world.manager, SETTINGS)
+    for name in ("demo", "second"):
+        await world.register(name)
+
+    async def webhooks_of(name: str) -> set[str]:
+        try:
+            found = await (await world.skr(name)).get(WEBHOOKS, "skr-webhook")
+        except (NotFound, NotServed):
+            return set()
+        return {webhook["name"] for webhook in found["webhooks"]}
+
+    async def everywhere(wanted: str) -> bool:
+        return all([wanted in await webhooks_of(name) for name in ("demo", "second")])
+
+    async with world.running():
+        await eventually(lambda: world.manager.working)
         for name in ("demo", "second"):
-            await world.register(name)
-
-        async def webhooks_of(name: str) -> set[str]:
-            try:
-                found = await (await world.skr(name)).get(WEBHOOKS, "skr-webhook")
-            except (NotFound, NotServed):
-                return set()
-            return {webhook["name"] for webhook in found["webhooks"]}
-
-        async def everywhere(wanted: str) -> bool:
-            return all([wanted in await webhooks_of(name) for name in ("demo", "second")])
-
-        async with world.running():
-            await eventually(lambda: world.manager.working)
-            for name in ("demo", "second"):
-                world.manager.publish(WatcherEventReceived(name, is_canary=False, at=world.clock.monotonic()))
-            await eventually(lambda: everywhere(f"{KCP}.lifecycle-manager.{names.GROUP}"))
-            spec = {
-                "field": "spec",
-                "gateway": {"selector": {}},
-                "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
-                "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
-            }
-            await world.kcp.create(WATCHERS, {"metadata": {"name": "painter"}, "spec": spec}, KCP, field_manager="t")
-            await eventually(lambda: everywhere(f"{KCP}.painter.{names.GROUP}"))
+            world.manager.publish(WatcherEventReceived(name, is_canary=False, at=world.clock.monotonic()))
+        await eventually(lambda: everywhere(f"{KCP}.lifecycle-manager.{names.GROUP}"))
+        spec = {
+            "field": "spec",
+            "gateway": {"selector": {}},
+            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
+            "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
+        }
+        await world.kcp.create(WATCHERS, {"metadata": {"name": "painter"}, "spec": spec}, KCP, field_manager="t")
+        await eventually(lambda: everywhere(f"{KCP}.painter.{names.GROUP}"))
 
 
 async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:

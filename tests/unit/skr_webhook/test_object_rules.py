@@ -157,12 +157,11 @@ def test_webhook_selects_objects_of_modules_and_names_our_user_as_text() -> None
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 2)
 
 
-async def test_inventory_of_another_kind_enqueues_the_watcher() -> None:
-    async with open_world() as world:
-        _, controller = set_up(world, world.manager, SETTINGS)
-        await world.register()
-        await world.sync_caches()
-        controller.connect()
-        it = Reading(world, await world.skr(), Identity(), ObjectRuleReader.watched_by(world.manager))
-        await it.have("one", "v1/ConfigMap")
-        await eventually(controller.queue.keys)
+async def test_inventory_of_another_kind_enqueues_the_watcher(world: World) -> None:
+    _, controller = set_up(world, world.manager, SETTINGS)
+    await world.register()
+    await world.sync_caches()
+    controller.connect()
+    it = Reading(world, await world.skr(), Identity(), ObjectRuleReader.watched_by(world.manager))
+    await it.have("one", "v1/ConfigMap")
+    await eventually(controller.queue.keys)

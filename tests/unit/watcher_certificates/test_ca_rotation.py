@@ -32,28 +32,26 @@ async def record(world: World, name: str, trust: str) -> None:
     await world.kcp.merge_patch(KYMAS, name, records, KCP, subresource="status")
 
 
-async def test_cas_are_unknown_before_the_start() -> None:
-    async with open_world() as world:
-        rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
-        with pytest.raises(RuntimeError):
-            _ = rotation.current
+async def test_cas_are_unknown_before_the_start(world: World) -> None:
+    rotation = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
+    with pytest.raises(RuntimeError):
+        _ = rotation.current
 
 
-async def test_change_and_deletion_of_the_secret_are_followed_at_once() -> None:
-    async with open_world() as world:
-        store = CAStore(world.kcp, world.clock)
-        changes: list[CAsChanged] = []
-        rotation = setup_ca(world.manager, store, RotationRules())
-        world.manager.on(CAsChanged, changes.append)
-        async with world.running():
-            await eventually(lambda: world.manager.working)
-            first = rotation.current
-            assert changes == [], "the CAs of the start are no change"
-            await request_rotation(world, store)
-            await eventually(lambda: rotation.current.following is not None)
-            await world.kcp.delete(SECRETS, store.name, KCP)
-            await eventually(lambda: rotation.current.signing not in (first.signing, first.following))
-            assert len(changes) >= 2
+async def test_change_and_deletion_of_the_secret_are_followed_at_once(world: World) -> None:
+    store = CAStore(world.kcp, world.clock)
+    changes: list[CAsChanged] = []
+    rotation = setup_ca(world.manager, store, RotationRules())
+    world.manager.on(CAsChanged, changes.append)
+    async with world.running():
+        await eventually(lambda: world.manager.working)
+        first = rotation.current
+        assert changes == [], "the CAs of the start are no change"
+        await request_rotation(world, store)
+        await eventually(lambda: rotation.current.following is not None)
+        await world.kcp.delete(SECRETS, store.name, KCP)
+        await eventually(lambda: rotation.current.signing not in (first.signing, first.following))
+        assert len(changes) >= 2
 
 
 async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:

@@ -13,7 +13,7 @@ from lifecycle_manager.watcher_crs.status import status_of
 from lifecycle_manager_api import Kyma, Watcher
 from tests import builders
 from tests.waiting import eventually
-from tests.world import KCP, open_world
+from tests.world import KCP, World
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -58,22 +58,21 @@ def test_cluster_without_a_webhook_is_not_waited_for() -> None:
     assert status_of(one, [one], [broken], NOW).state == "Processing"
 
 
-async def test_status_is_written_and_follows_the_watcher_crs() -> None:
-    async with open_world() as world:
-        setup_status(world.manager)
-        spec = msgspec.to_builtins(watcher("one").spec)
-        await world.kcp.create(WATCHERS, {"metadata": {"name": "one"}, "spec": spec}, KCP, field_manager="test")
-        async with world.running():
+async def test_status_is_written_and_follows_the_watcher_crs(world: World) -> None:
+    setup_status(world.manager)
+    spec = msgspec.to_builtins(watcher("one").spec)
+    await world.kcp.create(WATCHERS, {"metadata": {"name": "one"}, "spec": spec}, KCP, field_manager="test")
+    async with world.running():
 
-            async def state() -> str:
-                return str((await world.kcp.get(WATCHERS, "one", KCP)).status.state)
+        async def state() -> str:
+            return str((await world.kcp.get(WATCHERS, "one", KCP)).status.state)
 
-            async def becomes(wanted: str) -> bool:
-                return await state() == wanted
+        async def becomes(wanted: str) -> bool:
+            return await state() == wanted
 
-            await eventually(lambda: becomes("Ready"))
-            await world.kcp.merge_patch(WATCHERS, "one", {"spec": {"manager": "Not/A/Manager"}}, KCP)
-            await eventually(lambda: becomes("Error"))
+        await eventually(lambda: becomes("Ready"))
+        await world.kcp.merge_patch(WATCHERS, "one", {"spec": {"manager": "Not/A/Manager"}}, KCP)
+        await eventually(lambda: becomes("Error"))
 
 
 LONG = "l" * 64
