@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.klm import KLM
+
 pytestmark = pytest.mark.xdist_group("demo")
 
 
@@ -27,8 +29,7 @@ def running_from(folder: Path) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads running processes from /proc")
 def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> None:
-    klm = Path(sys.executable).with_name("klm")
-    command: list[str | Path] = [klm, "demo", "--once", "--output=json", "--changes", "10", "--dir", tmp_path]
+    command: list[str | Path] = [KLM, "demo", "--once", "--output=json", "--changes", "10", "--dir", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = msgspec.json.decode(done.stdout)
@@ -45,8 +46,7 @@ def test_demo_verifies_every_step_and_leaves_nothing_running(tmp_path: Path) -> 
 
 
 def test_demo_on_existing_clusters_needs_both_kubeconfigs(tmp_path: Path) -> None:
-    klm = Path(sys.executable).with_name("klm")
-    command: list[str | Path] = [klm, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
+    command: list[str | Path] = [KLM, "demo", "--once", "--kcp-kubeconfig", tmp_path / "kcp"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "skr-kubeconfig" in done.stderr

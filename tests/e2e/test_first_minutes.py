@@ -20,12 +20,12 @@ from kyma_local.kubectl import find_kubectl
 from kyma_local.platforms import Platform
 from kyma_local.sources import ETCD, KUBERNETES
 from tests.e2e.test_demo import running_from
+from tests.klm import KLM
 
 pytestmark = [
     pytest.mark.xdist_group("demo"),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and mirrors releases for Linux"),
 ]
-KLM = Path(sys.executable).with_name("klm")
 SECONDS = 280
 SETTLED_SECONDS = 30
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.e2e.test_demo import running_from
+from tests.klm import KLM
 
 pytestmark = [
     pytest.mark.xdist_group("demo"),
@@ -17,8 +18,7 @@ pytestmark = [
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    klm = Path(sys.executable).with_name("klm")
-    return [str(klm), "demo", "--rollout", "--once", "--clusters", "20", "--dir", str(folder), *more]
+    return [str(KLM), "demo", "--rollout", "--once", "--clusters", "20", "--dir", str(folder), *more]
 
 
 def test_rollout_halts_and_goes_back_and_its_fleet_is_healthy(tmp_path: Path) -> None:
@@ -54,8 +54,7 @@ def test_rollout_as_one_document(tmp_path: Path) -> None:
 
 
 def of_klm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    klm = Path(sys.executable).with_name("klm")
-    return subprocess.run([klm, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run([KLM, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_interrupted_demo_says_nothing_of_errors_and_leaves_nothing_running(tmp_path: Path) -> None:

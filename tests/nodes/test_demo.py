@@ -1,12 +1,12 @@
 """`klm demo --nodes` as a user runs it."""
 
 import asyncio
-import sys
 from pathlib import Path
 
 import msgspec
 
-KLM = Path(sys.executable).with_name("klm")
+from tests.klm import KLM
+
 SECONDS = 280.0
 
 

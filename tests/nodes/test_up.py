@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,10 +12,10 @@ import aiohttp
 from kyma_local.cache import cache_root
 from kyma_local.nodes.folders import PREFIX, cgroup_roots, remove_left_behind
 from kyma_local.nodes.programs import find_programs
+from tests.klm import KLM
 from tests.nodes.clusters import kubectl
 from tests.waiting import eventually
 
-KLM = Path(sys.executable).with_name("klm")
 FOLDER = "clusters"
 UP_SECONDS = 240.0
 DNS_READY = 8181

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -16,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from kyma_demo.walkthrough import Walkthrough
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, manager_with, with_options
+from tests.klm import KLM
 from tests.otlp import Collector, ReceivedSpan, collector
 from tests.waiting import eventually
 
@@ -149,9 +149,8 @@ def socket_of(walkthrough: Walkthrough, program: str) -> Path:
 
 async def _debugged(path: Path, *command: str) -> str:
     """Ask by `klm debug`."""
-    klm = str(Path(sys.executable).with_name("klm"))
     process = await asyncio.create_subprocess_exec(
-        klm, "debug", *command, "--socket", str(path), stdout=asyncio.subprocess.PIPE
+        KLM, "debug", *command, "--socket", str(path), stdout=asyncio.subprocess.PIPE
     )
     output, _ = await process.communicate()
     assert process.returncode == 0

@@ -22,11 +22,10 @@ from kyma_local.binaries import find_binaries
 from kyma_local.claims import holder, scratch_folder
 from kyma_local.clusters import LocalCluster, LocalClusters
 from tests.kinds import CONFIG_MAPS, NAMESPACES
+from tests.klm import KLM
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("local")
-
-KLM = Path(sys.executable).with_name("klm")
 
 
 class Run(NamedTuple):

@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import os
 import pty
-import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ import pytest_asyncio
 
 from kube_simulation import SimulatedCluster, serve_simulation
 from lifecycle_manager_api import crds, names
+from tests.klm import KLM
 
-KLM = Path(sys.executable).with_name("klm")
 KYMAS = f"/apis/{names.GROUP}/v1beta2/namespaces/{names.KCP_NAMESPACE}/kymas"
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 

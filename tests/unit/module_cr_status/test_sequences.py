@@ -15,7 +15,8 @@ from tests.kinds import INFRASTRUCTURES
 from tests.unit.module_cr_status.clusters import SKR, TOO_WIDE, Statuses, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
-MANY = 1000
+MANY = 600
+"""More than a page of a list has."""
 STEPS = ("edit", "render", "refuse", "apply", "fail", "unready", "reconcile", "wait", "restart", "lose answer")
 ENDS = {
     State.READY: ("render", "apply"),

@@ -1,7 +1,6 @@
 """`klm run` in a control plane where nothing is installed: one line says what is missing and what to do."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,8 +10,7 @@ import pytest_asyncio
 from kube_simulation import SimulatedCluster, serve_simulation
 from kyma_local.ports import free_port
 from lifecycle_manager_api import crds
-
-KLM = Path(sys.executable).with_name("klm")
+from tests.klm import KLM
 
 
 @pytest_asyncio.fixture
