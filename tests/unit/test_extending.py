@@ -23,7 +23,7 @@ from tests.waiting import eventually
 PAGE = Path("docs/extending.md")
 PACKAGE = "lifecycle_manager/src/lifecycle_manager"
 DOMAIN = "lifecycle_manager.module_report"
-FILES = ("__init__", "apply", "controller", "plan", "snapshot", "status")
+FILES = ("__init__", "controller", "resources", "rules", "status")
 BLOCK = re.compile(r"^```python\n# (?P<path>\S+\.py)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 KCP = names.KCP_NAMESPACE
 MODULE = {"name": "cloud-resources", "version": "0.1.0", "state": "Processing"}
@@ -50,16 +50,16 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
 
 def test_page_shows_every_file_of_a_domain() -> None:
     expected = {f"{PACKAGE}/module_report/{file}.py" for file in FILES}
-    assert set(code_blocks()) == expected | {f"{PACKAGE}/app.py", "tests/unit/module_report/test_plan.py"}
+    assert set(code_blocks()) == expected | {f"{PACKAGE}/app.py", "tests/unit/module_report/test_rules.py"}
 
 
 def test_unit_test_of_the_page_passes(code: dict[str, str]) -> None:
     found: dict[str, Any] = {}
-    exec(code["tests/unit/module_report/test_plan.py"], found)  # noqa: S102 - our own page
+    exec(code["tests/unit/module_report/test_rules.py"], found)  # noqa: S102 - our own page
     tests = [value for name, value in found.items() if name.startswith("test_")]
     for test in tests:
         test()
-    assert len(tests) == 5
+    assert len(tests) == 4
 
 
 async def test_controller_of_the_page_keeps_the_report_of_a_kyma(code: dict[str, str]) -> None:
@@ -109,7 +109,7 @@ async def running(lines_of_app: str) -> AsyncIterator[Client]:
 
 
 def config_maps() -> Any:
-    return importlib.import_module(f"{DOMAIN}.snapshot").CONFIG_MAPS
+    return importlib.import_module(f"{DOMAIN}.resources").CONFIG_MAPS
 
 
 async def report_is(client: Client, text: str, *, name: str = "demo-modules") -> bool:
