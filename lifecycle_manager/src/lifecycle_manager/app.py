@@ -47,8 +47,9 @@ from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.process.gc_tuning import tune_garbage_collection
 from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.prerequisites import require_installed
+from lifecycle_manager.process.runtime_options import kcp_options, manager_options
 from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
-from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.watcher_certificates import CertificateSettings, CertManagerStore
 from lifecycle_manager_api import names
@@ -66,14 +67,14 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
     allow_open_files(settings[EndpointSettings].max_event_connections, settings[SkrSettings].max_clients)
     metrics = RuntimeMetrics()
     async with (
-        await Client.from_environment(process.kubeconfig, options=process.kcp_options(metrics)) as kcp,
+        await Client.from_environment(process.kubeconfig, options=kcp_options(process, metrics)) as kcp,
         # Leases are renewed by a client of their own: no other request may delay that.
         await Client.from_environment(process.kubeconfig, options=ClientOptions(qps=0, metrics=metrics)) as leases,
     ):
         leased = [replicas.namespace] if replicas.enabled else []
         await require_installed(kcp, [names.KCP_NAMESPACE, *leased])
         async with (
-            lifecycle_manager(settings, kcp, replicas.sharding(leases), metrics, tracer) as manager,
+            lifecycle_manager(settings, kcp, sharding_of(replicas, leases), metrics, tracer) as manager,
             debug_socket(process.debug_socket, {"queues": manager.queue_report}),
         ):
             manager.before_start(tune_garbage_collection)
@@ -94,7 +95,7 @@ async def lifecycle_manager(
     registry, process = CollectorRegistry(), settings[ProcessSettings]
     manager = Manager(
         kcp,
-        process.manager,
+        manager_options(process),
         namespace=names.KCP_NAMESPACE,
         clock=clock,
         sharding=takeover().sharding(settings, sharding or ALONE),

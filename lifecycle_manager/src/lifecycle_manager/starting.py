@@ -9,7 +9,7 @@ import uvloop
 
 from kube_runtime import AddressUnusable, KubeconfigInvalid
 from kyma_certs import FipsUnavailable, fips_mode
-from kyma_diagnostics import TracingUnavailable, tracing
+from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable
 from kyma_diagnostics.logs import configure_logs
 from lifecycle_manager.app import run
@@ -18,6 +18,7 @@ from lifecycle_manager.page import PageUnusable
 from lifecycle_manager.process.prerequisites import NotInstalled
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
+from lifecycle_manager_api import names
 
 FAILURES = (AddressUnusable, DebugSocketUnusable, KubeconfigInvalid, NotInstalled, PageUnusable, TracingUnavailable)
 """What an operator has to change before it can run: said in one line, without a traceback."""
@@ -35,8 +36,9 @@ def start(given: Mapping[str, object], warnings: Iterable[str]) -> int:
     configure_logs(process.log_level, process.log_format)
     for warning in warnings:
         structlog.get_logger("klm").warning(warning)
+    replica, ratio = settings[ReplicaSettings].given_name, process.trace_sampling_ratio
     try:
-        with tracing(process.tracing(settings[ReplicaSettings].given_name)) as tracer:
+        with tracing(TracingOptions(names.LIFECYCLE_MANAGER, process.otlp_endpoint, ratio, instance=replica)) as tracer:
             uvloop.run(run(settings, tracer))
     except FAILURES as error:
         typer.secho(str(error), err=True, fg="red")

@@ -7,7 +7,7 @@ from kube_runtime import Client, KubeError
 from kube_runtime.leases.lease import LEASES, wall_time
 from kube_runtime.leases.membership import GROUP_LABEL, VIEW
 from kyma_module_manager.rights import lease_namespace_of
-from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES
@@ -21,7 +21,7 @@ async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
     lifecycle_manager: Client, telemetry: Client
 ) -> None:
     settings = Settings({"replica_name": "replica", **LONG_TIMEOUTS})
-    sharding = settings[ReplicaSettings].sharding(lifecycle_manager)
+    sharding = sharding_of(settings[ReplicaSettings], lifecycle_manager)
     assert sharding is not None
     membership = sharding.membership
     async with asyncio.TaskGroup() as tasks:
@@ -29,7 +29,8 @@ async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
         await eventually(lambda: all(map(membership.owns, KEYS)))
 
         written = [namespace for namespace in NAMESPACES if await _writes(telemetry, namespace)]
-        await asyncio.sleep(3 * settings[ReplicaSettings].timing.renew_seconds)
+        renewals = 0.75 * settings[ReplicaSettings].lease_duration  # three of them
+        await asyncio.sleep(renewals.total_seconds())
 
         assert all(map(membership.owns, KEYS))
         assert len(membership.members) == 1

@@ -21,7 +21,7 @@ from lifecycle_manager.contract.conditions import EVENT_PATH_BROKEN, WATCHER_REA
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ObjectChanged, WatcherEventReceived
 from lifecycle_manager.kyma.controller import SKR_KYMA
-from lifecycle_manager.replicas import ReplicaSettings
+from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook import CanaryTimes, WatcherTimes
 from lifecycle_manager.skr_webhook.canary import FIELD_MANAGER as CANARY_MANAGER
@@ -86,7 +86,7 @@ class Watcher(Rule):
 @asynccontextmanager
 async def service(world: World) -> AsyncIterator[Manager]:
     settings, stopping = Settings(OPTIONS), asyncio.Event()
-    sharding = settings[ReplicaSettings].sharding(world.kcp)
+    sharding = sharding_of(settings[ReplicaSettings], world.kcp)
     async with (
         lifecycle_manager(settings, world.kcp, sharding, clock=LoopClock()) as manager,
         asyncio.TaskGroup() as tasks,

@@ -2,18 +2,13 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import FipsOnly, TraceSamplingRatio
-from lifecycle_manager.options.types import BindAddress, Duration, OtlpEndpoint, Rate, burst_of
-from lifecycle_manager_api import names
-
-if TYPE_CHECKING:
-    from kube_runtime import ClientOptions, ManagerOptions, RuntimeMetrics
-    from kyma_diagnostics import TracingOptions
+from lifecycle_manager.options.types import BindAddress, Duration, OtlpEndpoint, Rate
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -69,29 +64,3 @@ class ProcessSettings(DomainSettings):
         validation_alias="log-format",
         description="json, or console with colours; auto depends on the terminal",
     )
-
-    @property
-    def manager(self) -> "ManagerOptions":
-        """The options of what all controllers have in common."""
-        from kube_runtime import ManagerOptions, RetryPolicy
-
-        retry = RetryPolicy(max_seconds=self.failure_max_delay.total_seconds())
-        return ManagerOptions(
-            name=names.LIFECYCLE_MANAGER,
-            retry=retry,
-            probes=(self.probes, self.metrics),
-            sync_timeout_seconds=self.sync_timeout.total_seconds(),
-            trace_annotation=names.TRACEPARENT,
-        )
-
-    def kcp_options(self, metrics: "RuntimeMetrics") -> "ClientOptions":
-        """Return the limits of requests to KCP, which are counted in `metrics`."""
-        from kube_runtime import ClientOptions
-
-        return ClientOptions(qps=self.qps, burst=burst_of(self.qps), metrics=metrics)
-
-    def tracing(self, replica: str) -> "TracingOptions":
-        """Return where traces are sent, and which."""
-        from kyma_diagnostics import TracingOptions
-
-        return TracingOptions(names.LIFECYCLE_MANAGER, self.otlp_endpoint, self.trace_sampling_ratio, instance=replica)

@@ -3,7 +3,7 @@
 import re
 import socket
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -11,10 +11,6 @@ from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import LeaseNamespace, ReplicaBindAddress
 from lifecycle_manager.options.types import Duration, OptionalHostAndPort
 from lifecycle_manager_api import names
-
-if TYPE_CHECKING:
-    from kube_runtime import Client
-    from kube_runtime.leases import LeaseSharding, LeaseTiming
 
 LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
@@ -65,27 +61,3 @@ class ReplicaSettings(DomainSettings):
     def address(self) -> str:
         """host:port at which the other replicas reach this one."""
         return self.given_address or f"{socket.gethostname()}:{self.bind_address[1]}"
-
-    @property
-    def timing(self) -> "LeaseTiming":
-        """How long things last, of which the Lease's duration is given."""
-        from kube_runtime.leases import LeaseTiming
-
-        seconds = int(self.lease_duration.total_seconds())
-        return LeaseTiming(lease_seconds=seconds, act_seconds=0.7 * seconds, renew_seconds=0.25 * seconds)
-
-    def sharding(self, leases: "Client") -> "LeaseSharding | None":
-        """Return how the Kymas are shared among replicas; None where this is the only one."""
-        if not self.enabled:
-            return None
-        from kube_runtime.leases import LeaseSharding
-
-        return LeaseSharding(
-            leases,
-            namespace=self.namespace,
-            group=names.LIFECYCLE_MANAGER,
-            name=self.name,
-            succeeds=bool(self.given_name),
-            address=self.address,
-            timing=self.timing,
-        )
