@@ -22,6 +22,7 @@ from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
 
 FAULTS = {
+    "test_admission",
     "test_cert_manager",
     "test_event_path",
     "test_outages",
