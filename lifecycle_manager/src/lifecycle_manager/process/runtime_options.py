@@ -1,4 +1,4 @@
-"""What the runtime is told of the options of the process."""
+"""What the runtime gets from the options of the process."""
 
 from kube_runtime import ClientOptions, ManagerOptions, RetryPolicy, RuntimeMetrics
 from lifecycle_manager.options.process import ProcessSettings
