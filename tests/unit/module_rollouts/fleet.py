@@ -1,4 +1,4 @@
-"""A fleet without servers: what the plan of a rollout decides is carried out on Manifests in memory."""
+"""A fleet without servers: what is decided of a rollout is carried out on Manifests in memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from kyma_fleet.rollouts import chosen, undoing, undone_by
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_installation import status as statuses
-from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, plan
+from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
 from lifecycle_manager.rollout.releases import released_by
 from lifecycle_manager.rollout.target import RolloutTarget
@@ -127,7 +127,7 @@ class Fleet:
 
     def step(self, *, dies_after: int | None = None) -> StartRollout | ReleaseVersion | CloseRollouts | RolloutDone:
         """Reconcile once. A replica that dies has written the status and so many releases."""
-        step = plan(self.seen())
+        step = decide(self.seen())
         match step:
             case StartRollout(rollout):
                 self.rollouts.append(rollout)

@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 from kyma_fleet.problems import Problem
 from kyma_fleet.rollout_notes import without_effect
 from kyma_fleet.rollouts import change_of, chosen, done_by, undoing, undone_by
-from lifecycle_manager.module_rollouts.plan import RolloutDone, former_version
+from lifecycle_manager.module_rollouts.rules import RolloutDone, former_version
 from lifecycle_manager.rollout.releases import in_force, is_way_back, version_for_new
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, names
 from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy

@@ -1,4 +1,6 @@
-"""The controller of rollouts. Each channel of a module is reconciled, by one replica,
+"""The controller of rollouts: what triggers a reconcile, and what it does.
+
+Each channel of a module is reconciled, by one replica,
 
 - when its ModuleReleaseMeta, one of its ModuleTemplates, its strategy or one of its ModuleRollouts changes
 - when a Manifest of the channel gets another version, state or release, at most twice a second
@@ -8,8 +10,10 @@ Limits: the strategy's.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
 
-from kube_runtime import Change, Controller, Manager, ObjectKey
+from kube_runtime import Causes, Change, Controller, Manager, ObjectKey, Result
 from lifecycle_manager.contract.changes import generation_changed, metadata_changed, versions
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -23,9 +27,8 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog import Offers, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import offer_changed
-from lifecycle_manager.module_rollouts.apply import RolloutActions
 from lifecycle_manager.module_rollouts.metrics import RolloutCollector
-from lifecycle_manager.module_rollouts.plan import plan
+from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
 from lifecycle_manager.module_rollouts.snapshot import (
     MANIFESTS_BY_CHANNEL,
     ROLLOUTS_BY_CHANNEL,
@@ -33,6 +36,7 @@ from lifecycle_manager.module_rollouts.snapshot import (
     RolloutReader,
     RolloutState,
 )
+from lifecycle_manager.module_rollouts.writes import RolloutWrites
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, channel_of
@@ -99,9 +103,40 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
     controller.starts_with(lambda: {key for each in templates.cache.list() for key in of_module(each)})
     owns = manager.sharding.owns
     manager.registry.register(RolloutCollector(rollouts.list, lambda each: owns(owner_of(key_of(each)))))
-    actions = RolloutActions(manager.client, known, manager.events)
-    controller.steps(read=known.read, plan=plan, apply=actions.apply, finish=actions.finish)
+    controller.reconciles(Rollouts(known, RolloutWrites(manager.client, known, manager.events)).reconcile)
     return controller
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    known: RolloutReader
+    writes: RolloutWrites
+
+    async def reconcile(self, key: ReleaseChannel, _causes: Causes, state: RolloutState) -> Result:
+        """Do the one thing that is decided for a channel, and read it before the next decision. Raises KubeError."""
+        seen = await self.known.read(key, state)
+        if seen is None:
+            return Result()
+        match decide(seen):
+            case StartRollout(rollout):
+                await self.writes.start(rollout)
+            case ReleaseVersion(rollout, status, releases):
+                await self.writes.write_status(rollout, status)
+                await self.writes.release(releases)
+            case CloseRollouts(closed, deleted):
+                for each in closed:
+                    await self.writes.write_status(each, each.status)
+                for name in deleted:
+                    await self.writes.delete(name)
+            case RolloutDone() as done:
+                if done.problem and seen.release is not None:
+                    self.writes.report(seen.release, done.problem)
+                if done.rollout is not None and done.status is not None and done.status != done.rollout.status:
+                    await self.writes.write_status(done.rollout, done.status)
+                return Result(done.requeue_after)
+            case other:
+                assert_never(other)
+        return Result(requeue_after=0.0)
 
 
 def strategy_of(release: DatedReleaseMeta) -> str:

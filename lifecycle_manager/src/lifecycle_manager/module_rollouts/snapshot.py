@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from kube_runtime import Clock, Informer, ObjectKey, Request, Snapshot
+from kube_runtime import Clock, Informer, ObjectKey
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -83,7 +83,7 @@ class RolloutState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutSnapshot(Snapshot):
+class RolloutSnapshot:
     """A channel of a module.
 
     - `release`: None where the module has none, or none that rollouts govern; then nothing is rolled out. The
@@ -92,7 +92,6 @@ class RolloutSnapshot(Snapshot):
     - `rollouts`: those of the channel that count, the latest first; `ignored` are the names of the others
     - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
     - `template`: that of the version before the latest rollout's
-    - `taken`: whether this reconcile has released, created or deleted what it decided to
     """
 
     key: ReleaseChannel
@@ -105,7 +104,6 @@ class RolloutSnapshot(Snapshot):
     manifests: dict[str, Manifest]
     template: ModuleTemplate | None = None
     ignored: tuple[str, ...] = ()
-    taken: bool = False
 
     @property
     def version(self) -> str:
@@ -150,8 +148,7 @@ class RolloutReader:
     schedule: Schedule
     clock: Clock
 
-    async def read(self, request: Request[ReleaseChannel, RolloutState]) -> RolloutSnapshot | None:
-        key = request.key
+    async def read(self, key: ReleaseChannel, state: RolloutState) -> RolloutSnapshot | None:
         present = self.of_channel(key)
         rollouts = in_effect(present)
         release = self._release(key)
@@ -172,7 +169,7 @@ class RolloutReader:
             strategy=self._strategy(release) if release is not None else None,
             target=self.schedule.targets(key.module).get(key.channel) if release is not None else None,
             rollouts=rollouts,
-            clusters=() if latest is None else await self._clusters(latest, manifests, request.state),
+            clusters=() if latest is None else await self._clusters(latest, manifests, state),
             manifests=manifests,
             template=offer.template(key.module, former),
             ignored=tuple(each.metadata.name for each in present if each not in rollouts),

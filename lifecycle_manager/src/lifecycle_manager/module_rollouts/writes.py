@@ -1,23 +1,23 @@
 """Writes ModuleRollouts, and into Manifests which version is released to their clusters."""
 
 import asyncio
-from dataclasses import dataclass, replace
-from typing import Any, Literal, assert_never
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import msgspec
 import structlog
 from msgspec.structs import replace as with_fields
 
-from kube_runtime import AlreadyExists, ApiError, Client, EventRecorder, NotFound, Request, Resource, Result
+from kube_runtime import AlreadyExists, ApiError, Client, Conflict, EventRecorder, NotFound, Resource
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     FIELD_MANAGER,
     MANIFESTS,
     MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
+    DatedReleaseMeta,
 )
-from lifecycle_manager.module_rollouts.plan import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout
-from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutReader, RolloutSnapshot, RolloutState
+from lifecycle_manager.module_rollouts.snapshot import RolloutReader
 from lifecycle_manager.module_rollouts.status import COMPLETED, HALTED, PROGRESSING
 from lifecycle_manager_api import (
     ModuleRelease,
@@ -38,46 +38,20 @@ log = structlog.get_logger("module_rollouts")
 
 
 @dataclass(frozen=True, eq=False)
-class RolloutActions:
+class RolloutWrites:
+    """What is written in KCP, and the Events about it."""
+
     kcp: Client
     known: RolloutReader
     events: EventRecorder
 
-    async def apply(
-        self,
-        request: Request[ReleaseChannel, RolloutState],
-        seen: RolloutSnapshot,
-        step: StartRollout | ReleaseVersion | CloseRollouts,
-    ) -> RolloutSnapshot:
-        match step:
-            case StartRollout(rollout):
-                await self._start(rollout)
-            case ReleaseVersion(rollout, status, releases):
-                await self._write(rollout, status)
-                await self._release(releases)
-            case CloseRollouts(closed, deleted):
-                for each in closed:
-                    await self._write(each, each.status)
-                for name in deleted:
-                    await self._delete(name)
-            case _:
-                assert_never(step)
-        return replace(seen, taken=True)
+    def report(self, release: DatedReleaseMeta | ModuleTemplate, problem: str) -> None:
+        """Record an Event about a release for which no rollout can begin."""
+        resource: Resource[Any] = MODULE_TEMPLATES if isinstance(release, ModuleTemplate) else DATED_RELEASE_METAS
+        self.events.record(resource, release, STRATEGY_MISSING, problem, type="Warning")
 
-    async def finish(
-        self, request: Request[ReleaseChannel, RolloutState], seen: RolloutSnapshot, end: RolloutDone
-    ) -> Result:
-        """Write the status where it has changed. Raises KubeError."""
-        if end.problem and seen.release is not None:
-            resource: Resource[Any] = (
-                MODULE_TEMPLATES if isinstance(seen.release, ModuleTemplate) else DATED_RELEASE_METAS
-            )
-            self.events.record(resource, seen.release, STRATEGY_MISSING, end.problem, type="Warning")
-        if end.rollout is not None and end.status is not None and end.status != end.rollout.status:
-            await self._write(end.rollout, end.status)
-        return Result(end.requeue_after)
-
-    async def _start(self, rollout: ModuleRollout) -> None:
+    async def start(self, rollout: ModuleRollout) -> None:
+        """Create a ModuleRollout. Raises KubeError."""
         document = {key: value for key, value in as_document(rollout).items() if key != "status"}
         try:
             created = await self.kcp.create(
@@ -91,7 +65,7 @@ class RolloutActions:
         note = f"version {spec.version} of module {spec.module_name} is rolled out in channel {spec.channel}"
         self.events.record(MODULE_ROLLOUTS, created, "RolloutStarted", note)
 
-    async def _write(self, rollout: ModuleRollout, status: ModuleRolloutStatus) -> None:
+    async def write_status(self, rollout: ModuleRollout, status: ModuleRolloutStatus) -> None:
         """Write a status, unless somebody has written the ModuleRollout since it was read. Raises KubeError."""
         metadata = rollout.metadata
         document = {
@@ -125,8 +99,8 @@ class RolloutActions:
         kind: Literal["Normal", "Warning"] = "Warning" if phase == "Halted" else "Normal"
         self.events.record(MODULE_ROLLOUTS, after, reason, after.status.message, type=kind)
 
-    async def _release(self, releases: tuple[tuple[str, ModuleRelease], ...]) -> None:
-        """Write releases, some at a time; then raise all refusals, each of which concerns one cluster."""
+    async def release(self, releases: tuple[tuple[str, ModuleRelease], ...]) -> None:
+        """Write releases, some at a time; then raise the first refusal, each of which concerns one cluster."""
         refused: list[ApiError] = []
         places = asyncio.Semaphore(WRITES_AT_ONCE)
 
@@ -142,8 +116,8 @@ class RolloutActions:
         async with asyncio.TaskGroup() as group:
             for name, release in releases:
                 group.create_task(write(name, release))
-        if refused:
-            raise ExceptionGroup("KCP refused to release a version to clusters", refused)
+        if refused:  # a conflict is retried at once, so it counts only where it is alone
+            raise min(refused, key=lambda error: isinstance(error, Conflict))
 
     async def _write_release(self, name: str, release: ModuleRelease) -> None:
         patch = {"status": {"release": msgspec.to_builtins(release)}}
@@ -152,7 +126,8 @@ class RolloutActions:
         )
         self.known.manifests.wrote(written)
 
-    async def _delete(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
+        """Delete a ModuleRollout. Raises KubeError."""
         try:
             await self.kcp.delete(MODULE_ROLLOUTS, name, names.KCP_NAMESPACE)
         except NotFound:

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace as with_fields
 
-from kube_runtime import End, Step
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
 from lifecycle_manager.rollout.releases import is_changed_since, is_open, is_way_back, taken_back
@@ -41,14 +40,14 @@ ACTIVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class StartRollout(Step):
+class StartRollout:
     """Create a ModuleRollout."""
 
     rollout: ModuleRollout
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseVersion(Step):
+class ReleaseVersion:
     """Record the clusters that are under way, then write into the Manifests of these that they may have the version."""
 
     rollout: ModuleRollout
@@ -57,7 +56,7 @@ class ReleaseVersion(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class CloseRollouts(Step):
+class CloseRollouts:
     """Mark rollouts as superseded, and delete those that are too old to be kept, or take back what is not in force."""
 
     superseded: tuple[ModuleRollout, ...]
@@ -65,26 +64,21 @@ class CloseRollouts(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutDone(End):
-    """The end of a reconcile. `problem` says why no rollout can begin."""
+class RolloutDone:
+    """Nothing but the status is left to write. `problem` says why no rollout can begin."""
 
+    requeue_after: float | None = None
     rollout: ModuleRollout | None = None
     status: ModuleRolloutStatus | None = None
     problem: str = ""
 
 
-def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts | RolloutDone:
-    if seen.error is not None:
-        return RolloutDone(error=seen.error)
-    if seen.taken:
-        return RolloutDone(requeue_after=0.0)  # what was written is read before the next decision
+def decide(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts | RolloutDone:
+    """Return the one thing to do next; what it writes is read before the next decision."""
     if seen.ignored:
         return CloseRollouts((), seen.ignored)
     if is_new_version(seen):
-        if seen.strategy is None:
-            problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"
-            return RolloutDone(problem=problem, requeue_after=INTERVAL_SECONDS)
-        return StartRollout(new_rollout(seen, seen.strategy))
+        return _begin(seen)
     if closing := _closing(seen):
         return closing
     latest = seen.latest
@@ -93,6 +87,13 @@ def plan(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollouts
     if seen.release is None:  # no strategy any more
         return RolloutDone(rollout=latest, status=superseded(latest, seen.now))
     return _advance(seen, latest)
+
+
+def _begin(seen: RolloutSnapshot) -> StartRollout | RolloutDone:
+    if seen.strategy is None:
+        problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"
+        return RolloutDone(problem=problem, requeue_after=INTERVAL_SECONDS)
+    return StartRollout(new_rollout(seen, seen.strategy))
 
 
 def is_new_version(seen: RolloutSnapshot) -> bool:
@@ -196,14 +197,8 @@ def _advance(seen: RolloutSnapshot, rollout: ModuleRollout) -> ReleaseVersion | 
 def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> Blocker | None:
     """Return what keeps the version from further clusters. Too many failures do until somebody accepts them."""
     spec, at_halt = rollout.spec, rollout.status.failures_at_halt
-    if is_downgrade(spec):
-        release, template = seen.release, seen.template
-        if release is None or not boolean(release.metadata.annotations, names.ALLOW_DOWNGRADE):
-            what = f"{spec.version} is lower than {spec.former_version}, and the ModuleReleaseMeta does not allow that"
-            return Blocker("Halted", "DowngradeNotAllowed", f"{what}: annotation {names.ALLOW_DOWNGRADE}")
-        if template is not None and boolean(template.metadata.annotations, names.NO_DOWNGRADE):
-            what = f"ModuleTemplate {template.metadata.name} can't go back: annotation {names.NO_DOWNGRADE}"
-            return Blocker("Halted", "ModuleCannotGoBack", what)
+    if is_downgrade(spec) and (refusal := _refused_downgrade(seen, spec)) is not None:
+        return refusal
     failing = too_many_failures(rollout, waves)
     if failing is not None:
         what = f"{failing.status.failed} of {failing.status.clusters} clusters of wave {failing.plan.name} failed"
@@ -214,6 +209,17 @@ def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[Wave
         return Blocker("Halted", "HaltedByOperator", "halted by an operator")
     if spec.paused:
         return Blocker("Paused", "PausedByOperator", "paused by an operator")
+    return None
+
+
+def _refused_downgrade(seen: RolloutSnapshot, spec: ModuleRolloutSpec) -> Blocker | None:
+    release, template = seen.release, seen.template
+    if release is None or not boolean(release.metadata.annotations, names.ALLOW_DOWNGRADE):
+        what = f"{spec.version} is lower than {spec.former_version}, and the ModuleReleaseMeta does not allow that"
+        return Blocker("Halted", "DowngradeNotAllowed", f"{what}: annotation {names.ALLOW_DOWNGRADE}")
+    if template is not None and boolean(template.metadata.annotations, names.NO_DOWNGRADE):
+        what = f"ModuleTemplate {template.metadata.name} can't go back: annotation {names.NO_DOWNGRADE}"
+        return Blocker("Halted", "ModuleCannotGoBack", what)
     return None
 
 

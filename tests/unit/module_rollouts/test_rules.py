@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_rollouts.plan import RolloutDone, plan
+from lifecycle_manager.module_rollouts.rules import RolloutDone, decide
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, WaveStatus, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
@@ -407,7 +407,7 @@ def test_missing_strategy_is_a_problem_and_changes_nothing() -> None:
     seen = found.seen()
     step = found.step()
     assert not isinstance(step, RolloutDone)
-    done = plan(replace(seen, strategy=None))
+    done = decide(replace(seen, strategy=None))
     assert isinstance(done, RolloutDone)
     assert "careful" in done.problem
 
