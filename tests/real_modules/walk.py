@@ -153,6 +153,7 @@ class Walk:
             await client.delete(NAMESPACES, self.manifest.namespaces[1])
 
     async def _by_kubectl(self, documents: list[Document]) -> str:
+        """Apply by kubectl until it has nothing to do: its first apply may remove an emptied list, its second not."""
         pair = self.pair
         first = [each for each in documents if each["kind"] in steps.STAYING]
         problem = ""
@@ -161,6 +162,7 @@ class Walk:
             crd = f"crd/things.{group_of(self.manifest.prefix)}"
             await pair.kubectl.run("wait", "--for=condition=Established", "--timeout=60s", crd)
         problem += await pair.kubectl.apply(for_kubectl(documents))
+        problem += await pair.kubectl.apply(for_kubectl(documents)) if not problem else ""
         if problem:
             return problem
         wanted = {steps.key_of(each) for each in documents}

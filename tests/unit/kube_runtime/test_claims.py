@@ -54,6 +54,12 @@ def test_alternative_to_a_field_is_removed_in_the_trial() -> None:
     assert found.trial == {"spec": {"minAvailable": 1, "maxUnavailable": None}}
 
 
+def test_value_of_a_wrong_type_takes_nothing() -> None:
+    document: dict[str, Any] = {"spec": {"map": {}}}
+    cause = StatusCause("FieldValueTypeInvalid", "spec.map in body must be of type object", "spec.map")
+    assert claimed(cause, document, owned("user", {"f:spec": {"f:text": {}}}, "Update")) is None
+
+
 def test_default_that_nobody_owns_is_taken() -> None:
     document = {"spec": {"strategy": {"type": "Recreate"}}}
     cause = StatusCause("FieldValueForbidden", "may not be specified", "spec.strategy.rollingUpdate")

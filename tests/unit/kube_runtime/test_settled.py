@@ -88,3 +88,18 @@ def test_what_is_no_set_of_fields_settles_nothing(fields: Any) -> None:
     owned = {"manager": "us", "operation": "Apply", "fieldsV1": fields}
     live = changed(MAP, metadata={"name": "m", "managedFields": [owned]})
     assert not is_settled(live, MAP, "us")
+
+
+@pytest.mark.parametrize("group", ["example.com", "apps", "networking.k8s.io"])
+def test_null_settles_only_kinds_that_do_not_keep_it(group: str) -> None:
+    wanted = {"apiVersion": f"{group}/v1", "kind": "Some", "metadata": {"name": "some"}, "spec": {"a": 1, "b": None}}
+    owned = {"manager": "us", "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {}}}}
+    live = changed(wanted, metadata={"name": "some", "managedFields": [owned]}, spec={"a": 1})
+    assert is_settled(live, wanted, "us") is (group != "example.com")
+
+
+def test_empty_map_that_others_have_filled_is_owned() -> None:
+    owned = {"manager": "us", "operation": "Apply", "fieldsV1": {"f:immutable": {}}}
+    live = changed(MAP, metadata={"name": "m", "managedFields": [owned]}, immutable=False)
+    assert not is_settled(live, changed(MAP, immutable=False, data={}), "us")
+    assert is_settled(live, {key: value for key, value in live.items() if key != "data"}, "us")

@@ -26,7 +26,7 @@ from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
-from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written
+from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written, is_unchanged
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import (
     ClusterUnreachable,
@@ -290,8 +290,7 @@ class Applier:
         if (entry.group, entry.kind) == CRD:
             live = await wait_established(self._client, target.resource, live, self._established_seconds)
             self._client.mapper.learn(live)
-        same = before is not None and _version(before) == _version(live)
-        action: Action = "created" if created else "unchanged" if same else "changed"
+        action: Action = "created" if created else "unchanged" if is_unchanged(before, live) else "changed"
         changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""
         return ObjectOutcome(entry, wanted.index, action, live=live, changed_by=changed_by)
 
@@ -370,7 +369,3 @@ def _may_be_done(cause: KubeError | None) -> bool:
 
 def _nested_too_deep(entry: InventoryEntry) -> KubeError:
     return ObjectUnreadable(entry.namespace, entry.name, "", "it is nested too deep")
-
-
-def _version(live: JsonObject) -> str:
-    return str(live["metadata"].get("resourceVersion", ""))

@@ -16,6 +16,7 @@ from kube_runtime.exceptions import StatusCause
 from kube_runtime.resource import JsonObject
 
 DUPLICATE = "FieldValueDuplicate"
+TYPE_INVALID = "FieldValueTypeInvalid"
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 _NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
@@ -34,9 +35,12 @@ class FieldClaim:
 def claim_of(
     field_manager: str, live: JsonObject, document: Mapping[str, Any], causes: Iterable[StatusCause]
 ) -> FieldClaim | None:
-    """Return what to take over of what others have at the fields that the server names; None where that is nothing."""
+    """Return what to take over of what others have at the fields that the server names; None where that is nothing.
+
+    A value of a wrong type is refused whatever others have beside it.
+    """
     content = {key: value for key, value in document.items() if key not in _NO_CONTENT}
-    refused = [(each, tuple(_STEP.findall(each.field))) for each in causes]
+    refused = [(each, tuple(_STEP.findall(each.field))) for each in causes if each.reason != TYPE_INVALID]
     refused = [(each, path) for each, path in refused if path and path[0] in content]
     places = [_place(each, path) for each, path in refused]
     unowned: Entry = {}

@@ -69,4 +69,9 @@ def rank_of(group: str, kind: str) -> int:
     known = next((rank for rank, kinds in enumerate(_RANKS) if (group, kind) in kinds), None)
     if known is not None:
         return known
-    return _WORKLOADS if "." not in group or group.endswith(".k8s.io") else _CUSTOM
+    return _WORKLOADS if is_built_in(group) else _CUSTOM
+
+
+def is_built_in(group: str) -> bool:
+    """Tell whether a group is the server's own, as far as its name says; the others are of custom resources."""
+    return "." not in group or group.endswith(".k8s.io")

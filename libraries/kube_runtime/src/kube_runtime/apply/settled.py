@@ -3,7 +3,7 @@
 managedFields say what this field manager applied last. If that is what is in the document, and the object has every
 value of the document, there is nothing to add, change or remove. A value that somebody else has changed and changed
 back is theirs: without another apply it would stay when it leaves the document. Where a server normalizes a value, as
-with quantities, this finds a difference, and the apply finds that there is none.
+with quantities, this finds a difference, and the apply finds that there is none. Only custom resources keep a null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime.apply.field_sets import applied_by
+from kube_runtime.apply.order import is_built_in
 from kube_runtime.client.decoding import UNDECODABLE
 from kube_runtime.resource import JsonObject
 
@@ -24,8 +25,18 @@ def is_settled(live: JsonObject, document: Mapping[str, Any], field_manager: str
     if live["metadata"].get("deletionTimestamp"):
         return False
     owned = applied_by(field_manager, live)
+    if owned is None or not holds(live, document):
+        return False
     wanted = {key: value for key, value in document.items() if key not in _IDENTITY}
-    return owned is not None and _holds(live, wanted) and _covers(wanted, owned) and _owns(_ownable(wanted), owned)
+    return _covers(wanted, owned) and _owns(_ownable(wanted), owned, nulls=_keeps_nulls(document))
+
+
+def holds(live: JsonObject, document: Mapping[str, Any]) -> bool:
+    """Tell whether an object has every value of a document."""
+    content = {key: value for key, value in document.items() if key not in _IDENTITY and key != "metadata"}
+    return _holds(live, content, nulls=_keeps_nulls(document)) and _holds(
+        live["metadata"], document["metadata"], nulls=False
+    )
 
 
 def last_writer(live: JsonObject, field_manager: str) -> str:
@@ -38,16 +49,23 @@ def last_writer(live: JsonObject, field_manager: str) -> str:
     return str(last.get("manager", "")) if last.get("manager") != field_manager else ""
 
 
-def _holds(live: Any, wanted: Any) -> bool:
-    """Tell whether everything in a value is so in the live one, which may have more."""
+def _keeps_nulls(document: Mapping[str, Any]) -> bool:
+    return not is_built_in(str(document.get("apiVersion", "")).rpartition("/")[0])
+
+
+def _holds(live: Any, wanted: Any, *, nulls: bool) -> bool:
+    """Tell whether everything in a value is so in the live one, which may have more; with `nulls`, also each null."""
     if isinstance(wanted, Mapping):
         if not isinstance(live, Mapping):
             return False
-        return all(value is None or (key in live and _holds(live[key], value)) for key, value in wanted.items())
+        return all(
+            (value is None and not nulls) or (key in live and _holds(live[key], value, nulls=nulls))
+            for key, value in wanted.items()
+        )
     if isinstance(wanted, list | tuple):
         if not isinstance(live, list) or len(live) != len(wanted):
             return False
-        return all(_holds(there, each) for there, each in zip(live, wanted, strict=True))
+        return all(_holds(there, each, nulls=nulls) for there, each in zip(live, wanted, strict=True))
     return type(live) is type(wanted) and bool(live == wanted)
 
 
@@ -87,28 +105,32 @@ def _covers_item(wanted: Sequence[Any], path: str, owned: object) -> bool:
 def _ownable(wanted: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a document without the metadata that nobody owns, such as the name."""
     metadata = wanted.get("metadata") or {}
-    return {**wanted, "metadata": {key: value for key, value in metadata.items() if key in _OWNED_METADATA}}
+    owned = {key: value for key, value in metadata.items() if key in _OWNED_METADATA and value}
+    return {
+        **{key: value for key, value in wanted.items() if key != "metadata"},
+        **({"metadata": owned} if owned else {}),
+    }
 
 
-def _owns(wanted: Any, owned: object) -> bool:
+def _owns(wanted: Any, owned: object, *, nulls: bool) -> bool:
     """Tell whether all fields of a value are owned. One with no fields below it is owned as a whole."""
     if not isinstance(owned, Mapping):
         return False
     if not owned:
         return True
     if isinstance(wanted, Mapping):
-        fields = ((f"f:{key}", value) for key, value in wanted.items() if value not in (None, {}))
-        return all(path in owned and _owns(value, owned[path]) for path, value in fields)
-    return not isinstance(wanted, list | tuple) or _owns_items(wanted, owned)
+        fields = ((f"f:{key}", value) for key, value in wanted.items() if nulls or value is not None)
+        return all(path in owned and _owns(value, owned[path], nulls=nulls) for path, value in fields)
+    return not isinstance(wanted, list | tuple) or _owns_items(wanted, owned, nulls=nulls)
 
 
-def _owns_items(wanted: Sequence[Any], owned: Mapping[str, Any]) -> bool:
+def _owns_items(wanted: Sequence[Any], owned: Mapping[str, Any], *, nulls: bool) -> bool:
     """Tell whether all items of a list are owned, which the paths name by their keys (`k:`) or values (`v:`)."""
     items = {path: item for path in owned if (item := item_at(wanted, path)) is not None}
     values = [path for path in owned if path.startswith("v:")]
     if len({id(item) for item in items.values()}) + len(values) < len(wanted):
         return False
-    return all(_owns(item, owned[path]) for path, item in items.items())
+    return all(_owns(item, owned[path], nulls=nulls) for path, item in items.items())
 
 
 def item_at(wanted: Sequence[Any], path: str) -> Mapping[str, Any] | None:

@@ -1,6 +1,8 @@
 """Writes one object by server-side apply, and gets around what the API server refuses it for where that loses nothing.
 
 What former field managers own is moved to the applier, before the apply where the object was read, otherwise after it.
+One apply may not be enough: with the last items of a list a server removes the list, and policies judge the object
+before the write, too. So a document of which a change leaves something out is sent again, once.
 """
 
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from kube_runtime.apply.former_managers import has_applied, merged_into
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.apply.recreation import may_recreate
 from kube_runtime.apply.refusals import immutable_fields
+from kube_runtime.apply.settled import holds
 from kube_runtime.client.client import Client
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.exceptions import AlreadyExists, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
@@ -59,7 +62,8 @@ class ObjectWriter:
         except Invalid as refusal:
             live, created, before = await self._resolve(refusal, target, before, may_delete=may_delete)
         is_first = not (created or is_known)
-        if await self._take_over(target, live, is_first=is_first) is not live:  # it was not read before
+        taken = await self._take_over(target, live, is_first=is_first) is not live  # it was not read before
+        if taken or not (created or is_unchanged(before, live) or holds(live, target.document)):
             live, _ = await self._send(target)
         return Written(live, created, before)
 
@@ -102,8 +106,9 @@ class ObjectWriter:
             raise refusal
         try:
             live = await self.client.get(target.resource, *target.place)
-            resolved = await (self._make_way(target, live) if fields else self._claim(refusal, target, live))
-            if resolved:
+            if not fields:
+                return Written(*await self._send_claiming(refusal, target, live), live)
+            if await self._make_way(target, live):
                 return Written(*await self._send(target), live)
         except ClusterUnreachable:
             raise
@@ -121,20 +126,29 @@ class ObjectWriter:
         uid = live["metadata"].get("uid")
         return await self.client.delete_and_see(target.resource, *target.place, uid=uid) is None
 
-    async def _claim(self, refusal: Invalid, target: ObjectTarget, live: JsonObject) -> bool:
-        """Own what others have where the server refuses a document; tell whether the document is valid without that."""
+    async def _send_claiming(self, refusal: Invalid, target: ObjectTarget, live: JsonObject) -> tuple[JsonObject, bool]:
+        """Apply a document that owns what others have where the server refuses it. What did not help is given back."""
         claim = claim_of(self.field_manager, live, target.document, refusal.causes)
         if claim is None:
-            return False
+            raise refusal
         await self._patch(target, claim.trial, dry_run=True)
-        await self._patch(target, _ownership(live, claim.managed_fields))
-        return True
+        claimed = await self._patch(target, _ownership(live, claim.managed_fields))
+        try:
+            return await self._send(target)
+        except Invalid:
+            await self._patch(target, _ownership(claimed, live["metadata"]["managedFields"]))
+            raise
 
     async def _patch(self, target: ObjectTarget, patch: JsonObject, *, dry_run: bool = False) -> JsonObject:
         name, namespace = target.place
         return await self.client.merge_patch(
             target.resource, name, patch, namespace, field_manager=self.field_manager, dry_run=dry_run
         )
+
+
+def is_unchanged(before: JsonObject | None, live: JsonObject) -> bool:
+    """Tell whether an apply has changed nothing, where that is known."""
+    return before is not None and before["metadata"].get("resourceVersion") == live["metadata"].get("resourceVersion")
 
 
 def _ownership(live: JsonObject, fields: object) -> JsonObject:
