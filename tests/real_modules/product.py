@@ -49,6 +49,7 @@ WORKLOADS = (
     Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True),
     Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True),
     Resource.dynamic("", "v1", "Service", "services", namespaced=True),
+    Resource.dynamic("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True),
     Resource.dynamic("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True),
 )
 
@@ -253,7 +254,9 @@ class Landscape:
 
 
 def running_status(workload: Document) -> Document:
-    """Return the status of a workload that runs, or of a Job, a Service or a budget that has what it needs."""
+    """Return the status of a workload that runs, or of a Job, a Service, a claim or a budget that has what it needs."""
+    if workload["kind"] == "PersistentVolumeClaim":
+        return {"phase": "Bound"}
     if workload["kind"] == "Service":
         is_balanced = workload["spec"].get("type") == "LoadBalancer"
         return {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}} if is_balanced else {}
