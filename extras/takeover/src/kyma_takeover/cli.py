@@ -72,7 +72,7 @@ def adopt(
     """
     from kube_runtime import KubeconfigPolicy
     from kyma_fleet.asking import confirmed
-    from kyma_fleet.running import Target, run
+    from kyma_fleet.running import run
     from kyma_fleet.screen import Screen
     from kyma_takeover.adoption import command
     from kyma_takeover.adoption.steps import AdoptionScope, AdoptionSteps
@@ -89,11 +89,11 @@ def adopt(
     if any(not each.partition("=")[1] for each in kyma_selector or ()):
         raise typer.BadParameter("--kyma-selector: expected key=value")
     screen = Screen.of_process(output)
-    target = Target(kubeconfig, context)
     policy = KubeconfigPolicy.permissive() if insecure else KubeconfigPolicy.strict()
     if check:
         run(
-            target,
+            kubeconfig,
+            context,
             lambda kcp: command.check(
                 kcp,
                 screen,
@@ -112,4 +112,4 @@ def adopt(
         )
         return await (taken.back() if back else taken.adopt())
 
-    run(target, steps)
+    run(kubeconfig, context, steps)

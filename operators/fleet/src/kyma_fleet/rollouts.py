@@ -207,42 +207,38 @@ class RolloutStatus(Document, frozen=True):
 
     def print_table(self, screen: Screen) -> None:
         """Print it for people."""
-        _print_status(self.rollout, self.standing, screen)
+        spec, status, standing = self.rollout.spec, self.rollout.status, self.standing
+        former = f", instead of {spec.former_version}" if spec.former_version else ""
+        what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
+        screen.print(screen.painted(plain(what), bold=True))
+        word = screen.painted(standing.word, **screen.style_of(STATES[standing.word]))
+        screen.print(f"  {word}: {plain(status.message or 'not begun')}.")
+        if standing.text:
+            screen.print(f"  {plain(standing.text)}.")
+        if status.failed_clusters:
+            first = status.failed_clusters[0]
+            screen.print(plain(f"  {first.kyma} failed first: {first.message or first.reason}"))
+        if status.expected_end is not None:
+            screen.print(f"  expected end: {status.expected_end:%Y-%m-%d %H:%M} UTC")
+        if steered := self.rollout.metadata.annotations.get(STEERED):
+            screen.print(plain(f"  last: {steered}"))
+        for each in spec.approvals:
+            when = f" at {each.at:%Y-%m-%d %H:%M} UTC" if each.at is not None else ""
+            screen.print(plain(f"  wave {each.wave} was approved by {each.by or 'somebody'}{when}"))
+        screen.print()
+        waves = [dict(zip(WAVE_TITLES, _wave_row(each), strict=True)) for each in status.waves]
+        titles = [each for each in WAVE_TITLES if each not in RARE_TITLES or any(wave[each] != "0" for wave in waves)]
+        LiveTable(screen, titles).print([[wave[each] for each in titles] for wave in waves])
+        if status.failed_clusters:
+            screen.print()
+            rows = [(each.kyma, each.wave, each.reason, each.message or NONE) for each in status.failed_clusters]
+            LiveTable(screen, FAILED_TITLES).print(rows)
+            if status.failed > len(rows):
+                screen.print(f"and {status.failed - len(rows)} more")
 
     def names(self) -> Iterator[str]:
         """Return the rollout."""
         yield reference(self.rollout.kind, self.rollout.metadata.name)
-
-
-def _print_status(rollout: ModuleRollout, standing: RolloutStanding, screen: Screen) -> None:
-    spec, status = rollout.spec, rollout.status
-    former = f", instead of {spec.former_version}" if spec.former_version else ""
-    what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
-    screen.print(screen.painted(plain(what), bold=True))
-    word = screen.painted(standing.word, **screen.style_of(STATES[standing.word]))
-    screen.print(f"  {word}: {plain(status.message or 'not begun')}.")
-    if standing.text:
-        screen.print(f"  {plain(standing.text)}.")
-    if status.failed_clusters:
-        first = status.failed_clusters[0]
-        screen.print(plain(f"  {first.kyma} failed first: {first.message or first.reason}"))
-    if status.expected_end is not None:
-        screen.print(f"  expected end: {status.expected_end:%Y-%m-%d %H:%M} UTC")
-    if steered := rollout.metadata.annotations.get(STEERED):
-        screen.print(plain(f"  last: {steered}"))
-    for each in spec.approvals:
-        when = f" at {each.at:%Y-%m-%d %H:%M} UTC" if each.at is not None else ""
-        screen.print(plain(f"  wave {each.wave} was approved by {each.by or 'somebody'}{when}"))
-    screen.print()
-    waves = [dict(zip(WAVE_TITLES, _wave_row(each), strict=True)) for each in status.waves]
-    titles = [each for each in WAVE_TITLES if each not in RARE_TITLES or any(wave[each] != "0" for wave in waves)]
-    LiveTable(screen, titles).print([[wave[each] for each in titles] for wave in waves])
-    if status.failed_clusters:
-        screen.print()
-        rows = [(each.kyma, each.wave, each.reason, each.message or NONE) for each in status.failed_clusters]
-        LiveTable(screen, FAILED_TITLES).print(rows)
-        if status.failed > len(rows):
-            screen.print(f"and {status.failed - len(rows)} more")
 
 
 def _wave_row(wave: WaveStatus) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -25,24 +24,16 @@ OPTIONS = ClientOptions(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Which control plane: a kubeconfig and its context; both None for those of kubectl."""
-
-    kubeconfig: Path | None = None
-    context: str | None = None
-
-    async def client(self) -> Client:
-        """Return a client of the control plane. Raises KubeconfigInvalid."""
-        return await Client.from_environment(self.kubeconfig, options=OPTIONS, context=self.context)
-
-
 def run(
-    target: Target, command: Callable[[Client], Awaitable[int]], *, otherwise: Callable[[], None] = lambda: None
+    kubeconfig: Path | None,
+    context: str | None,
+    command: Callable[[Client], Awaitable[int]],
+    *,
+    otherwise: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a command with a client, and leave with its exit code. SIGTERM ends it as Ctrl-C does: it cleans up.
+    """Run a command with a client of a control plane, by default that of kubectl, and leave with its exit code.
 
-    `otherwise` prints what is known without the control plane, where that can't be read.
+    SIGTERM ends it as Ctrl-C does: it cleans up. `otherwise` prints what is known without the control plane.
     """
     ended_by = signal.SIGINT
 
@@ -57,7 +48,7 @@ def run(
 
         if threading.current_thread() is threading.main_thread():  # no other hears signals
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-        async with await target.client() as kcp:
+        async with await Client.from_environment(kubeconfig, options=OPTIONS, context=context) as kcp:
             try:
                 return await command(kcp)
             except (NotFound, NotServed) as error:

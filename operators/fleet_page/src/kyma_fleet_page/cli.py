@@ -24,7 +24,7 @@ def ui(
     klm ui
     klm ui --no-browser --port 8090
     """
-    from kyma_fleet.running import Target, run
+    from kyma_fleet.running import run
     from kyma_fleet_page.own_page import serve
 
-    run(Target(kubeconfig, context), lambda kcp: serve(kcp, port, open_browser=not no_browser))
+    run(kubeconfig, context, lambda kcp: serve(kcp, port, open_browser=not no_browser))

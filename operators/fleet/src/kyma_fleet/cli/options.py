@@ -88,12 +88,11 @@ def run(
     otherwise: "Callable[[Screen], None]" = lambda _: None,
 ) -> None:
     """Run a command with a client of the control plane, and a screen of a format; leave with its exit code."""
-    from kyma_fleet.running import Target
     from kyma_fleet.running import run as run_with
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run_with(Target(kubeconfig, context), lambda kcp: action(kcp, screen), otherwise=lambda: otherwise(screen))
+    run_with(kubeconfig, context, lambda kcp: action(kcp, screen), otherwise=lambda: otherwise(screen))
 
 
 @contextmanager

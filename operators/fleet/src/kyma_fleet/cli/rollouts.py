@@ -1,7 +1,8 @@
 """`klm rollout`: new versions in waves."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,49 +65,29 @@ def approve(
     return lambda kcp, screen: rollouts.steer(kcp, screen, "approve", name, channel, wave=wave, reason=reason)
 
 
-@app.command()
-@on_control_plane
-def pause(
-    name: Name,
-    *,
-    reason: Reason = "",
-    channel: Channel = "",
-) -> Action:
-    """Let no further clusters get the version for now. Those under way finish."""
-    from kyma_fleet import rollouts
-
-    return lambda kcp, screen: rollouts.steer(kcp, screen, "pause", name, channel, reason=reason)
+Verb = Literal["pause", "resume", "halt"]
+STEERING: Mapping[Verb, str] = {
+    "pause": "Let no further clusters get the version for now. Those under way finish.",
+    "resume": "Go on after a pause or a halt. The clusters that failed so far are accepted.",
+    "halt": "Stop a rollout that goes wrong.\n\nLike a pause, with a condition and an alert.",
+}
+"""The commands that need no further options, with their help."""
 
 
-@app.command()
-@on_control_plane
-def resume(
-    name: Name,
-    *,
-    reason: Reason = "",
-    channel: Channel = "",
-) -> Action:
-    """Go on after a pause or a halt. The clusters that failed so far are accepted."""
-    from kyma_fleet import rollouts
+def steering(verb: Verb) -> Callable[..., Action]:
+    """Return a command that steers a rollout."""
 
-    return lambda kcp, screen: rollouts.steer(kcp, screen, "resume", name, channel, reason=reason)
+    def steer(name: Name, *, reason: Reason = "", channel: Channel = "") -> Action:
+        from kyma_fleet import rollouts
+
+        return lambda kcp, screen: rollouts.steer(kcp, screen, verb, name, channel, reason=reason)
+
+    steer.__doc__ = STEERING[verb]
+    return steer
 
 
-@app.command()
-@on_control_plane
-def halt(
-    name: Name,
-    *,
-    reason: Reason = "",
-    channel: Channel = "",
-) -> Action:
-    """Stop a rollout that goes wrong.
-
-    Like a pause, with a condition and an alert.
-    """
-    from kyma_fleet import rollouts
-
-    return lambda kcp, screen: rollouts.steer(kcp, screen, "halt", name, channel, reason=reason)
+for each in STEERING:
+    app.command(each)(on_control_plane(steering(each)))
 
 
 @app.command()
