@@ -155,15 +155,14 @@ class Landscape:
         return tuple(entry for each in found for entry in inventory_of(each))
 
     async def unsync(self) -> None:
-        """Delete all SyncResources, the last one first: a Namespace stays as long as it has objects of another one."""
-        for each in reversed((await self.kcp.list(SYNC_RESOURCES, KCP)).items):
-            name = each.metadata.name
-            await self.kcp.delete(SYNC_RESOURCES, name, KCP)
+        """Delete all SyncResources at the same time, and wait until they are gone."""
+        for each in (await self.kcp.list(SYNC_RESOURCES, KCP)).items:
+            await self.kcp.delete(SYNC_RESOURCES, each.metadata.name, KCP)
 
-            async def gone(name: str = name) -> bool:
-                return name not in {each.metadata.name for each in (await self.kcp.list(SYNC_RESOURCES, KCP)).items}
+        async def gone() -> bool:
+            return not (await self.kcp.list(SYNC_RESOURCES, KCP)).items
 
-            await eventually(gone, within=WITHIN, what=f"the SyncResource {name} is gone")
+        await eventually(gone, within=WITHIN, what="the SyncResources are gone")
 
     async def rests(self, entries: Collection[InventoryEntry], controller: str = "manifest", owners: int = 1) -> None:
         """Check that objects are read again as the interval has it, and none of them is written."""

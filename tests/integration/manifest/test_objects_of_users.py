@@ -110,6 +110,24 @@ async def test_namespace_of_a_module_stays_with_what_users_put_into_it(world: Mo
     assert note == "left in the cluster, as it contains objects of others: Namespace of-module has ConfigMap mine"
 
 
+@pytest.mark.parametrize("first", [KEY, MEADOW], ids=str)
+async def test_namespace_goes_with_a_module_that_is_removed_at_the_same_time(world: Modules, first: ObjectKey) -> None:
+    place = f"of-{first.name}"
+    await world.want([namespace(place)], first)
+    await world.reconcile(first)
+    second = MEADOW if first == KEY else KEY
+    await world.want([config_map("c", place)], second)
+    await world.reconcile(second)
+    for key in (KEY, MEADOW):
+        await world.delete(key=key)
+
+    for key in (first, second, first, second):
+        await world.reconcile(key)
+
+    assert await is_going(world.skr, place)
+    assert left_by(world) == []
+
+
 async def test_namespace_of_a_module_goes_with_what_every_namespace_has(world: Modules) -> None:
     await world.want([namespace("empty"), config_map("c", "empty")])
     await world.reconcile()
@@ -274,6 +292,40 @@ async def test_sync_resource_leaves_what_users_had_and_what_they_have_in_its_nam
     assert (await is_there(skr, "mine", "users-sync"), await is_there(skr, "c", "users-sync")) == (True, False)
     assert marks(await skr.get(NAMESPACES, "users-sync")) == marks(await skr.get(NAMESPACES, "of-sync")) == set()
     assert len(left_by(syncing)) == 2
+
+
+async def test_namespace_goes_after_sync_resources_deleted_at_the_same_time(syncing: Syncing) -> None:
+    await syncing.write("place", resource=as_text([namespace("of-both")]))
+    await syncing.write("content", resource=as_text([config_map("c", "of-both")]))
+    for name in ("place", "content"):
+        await syncing.reconcile(name)
+    for name in ("place", "content"):
+        await syncing.kcp.delete(SYNC_RESOURCES, name, KCP)
+
+    await syncing.reconcile("place")
+    assert not await is_going(syncing.skr, "of-both")
+    ready = find((await syncing.kcp.get(SYNC_RESOURCES, "place", KCP)).status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message == "waits for 1 object to be deleted: Namespace of-both"
+    for name in ("content", "place"):
+        await syncing.reconcile(name)
+
+    assert await is_going(syncing.skr, "of-both")
+    assert left_by(syncing) == []
+
+
+async def test_namespace_of_a_sync_resource_stays_with_objects_of_one_that_stays(syncing: Syncing) -> None:
+    await syncing.write("m", resource=as_text([namespace("of-one")]))
+    await syncing.write("staying", resource=as_text([config_map("c", "of-one")]))
+    for name in ("m", "staying"):
+        await syncing.reconcile(name)
+
+    await removed(syncing)
+
+    assert not await is_going(syncing.skr, "of-one")
+    assert left_by(syncing) == [
+        "left in the cluster, as it contains objects of others: Namespace of-one has ConfigMap c"
+    ]
 
 
 @pytest.mark.parametrize("is_pruned", [True, False])

@@ -36,6 +36,7 @@ def reconciled(seen: SyncResourceSnapshot, world: RecordedSet | None = None) -> 
         clock=SYSTEM_CLOCK,
         unreachable=unreachable,
         found_by_others=lambda _: frozenset(),
+        emptied=lambda _: frozenset(),
         reader=cast("SyncResourceReader", _Known(seen)),
         latency=ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK),
         publish=lambda _: 0,

@@ -10,9 +10,9 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
-from lifecycle_manager.object_set.inventory import Identity, found_before
+from lifecycle_manager.object_set.inventory import Identity, found_before, namespaces_in_removal
 from lifecycle_manager.object_set.ownership import Holder, holders_of
-from lifecycle_manager_api import Manifest
+from lifecycle_manager_api import Manifest, names
 
 
 @dataclass(eq=False)
@@ -34,9 +34,16 @@ class Neighbours:
 
     def found(self, manifest: Manifest) -> frozenset[Identity]:
         """Return what the other modules of the same SKR have that existed before, also those that are being deleted."""
+        return frozenset().union(*map(found_before, self._others(manifest)))
+
+    def emptied(self, manifest: Manifest) -> frozenset[str]:
+        """Return the namespaces in the same SKR from which other modules that are being deleted delete objects."""
+        return namespaces_in_removal(self._others(manifest), names.MANIFEST_FINALIZER)
+
+    def _others(self, manifest: Manifest) -> list[Manifest]:
         others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
         own = MANIFESTS.key_of(manifest)
-        return frozenset().union(*(found_before(each) for each in others if MANIFESTS.key_of(each) != own))
+        return [each for each in others if MANIFESTS.key_of(each) != own]
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
         """Return the lock of the SKR: no two modules hand an object over to each other."""

@@ -21,7 +21,7 @@ from kube_runtime import (
     find_object,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
-from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities, without
+from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities, is_namespace, without
 from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
 from lifecycle_manager_api import names
 
@@ -108,7 +108,7 @@ class SkrObjects:
     async def delete(self, entries: Collection[InventoryEntry]) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
         """Delete objects; return the result, and the Namespaces that are left because of what they contain."""
         removed = await self.applier.delete(entries)
-        left = tuple(each for each in removed.held if each.entry.kind == "Namespace")
+        left = tuple(each for each in removed.held if is_namespace(each.entry))
         await self.leave([each.entry for each in left])
         outcomes = [replace(each, action="released", live=None) if each in left else each for each in removed.outcomes]
         return ApplyResult(tuple(outcomes), without(removed.inventory, [each.entry for each in left])), left

@@ -22,6 +22,7 @@ from kube_runtime import (
     JsonObject,
     KubernetesObject,
     ObjectKey,
+    ObjectOutcome,
     Readiness,
     Request,
     Result,
@@ -34,6 +35,7 @@ from lifecycle_manager.object_set.inventory import (
     held_message,
     identities,
     inventory_of,
+    is_namespace,
     listed,
     name_of,
     namespace_in,
@@ -69,6 +71,10 @@ class SetEngine(Generic[Owner]):
     def others_of(self, _owner: Owner) -> tuple[Holder, ...]:
         """Return the other owners in the same SKR that may have the same objects."""
         return ()
+
+    def emptied_by_others(self, _owner: Owner) -> frozenset[str]:
+        """Return the namespaces in the same SKR from which other owners that are being deleted delete objects."""
+        return frozenset()
 
     def gave_up(self, _owner: Owner, _entries: tuple[InventoryEntry, ...]) -> None:
         """Take note of objects that an owner no longer has: another one may have them too."""
@@ -219,13 +225,22 @@ class ObjectSet(Generic[Owner]):
     async def delete(self, entries: tuple[InventoryEntry, ...]) -> ApplyResult:
         """Delete these objects of the inventory: their owner is being deleted.
 
-        A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields. A
-        CRD that has objects waits until these are deleted. Raises KubeError or SkrAccessError.
+        A Namespace that contains objects of others is left, without the set's labels, annotations and managed fields;
+        it waits for objects of owners that are being deleted, too. A CRD that has objects waits until these are
+        deleted. Raises KubeError or SkrAccessError.
         """
         with self.part("DeleteObjects"):
             objects = await self.objects()
+            emptied = self.engine.emptied_by_others(self.seen.resource)
+            waiting: tuple[InventoryEntry, ...] = tuple(
+                each for each in entries if each.name in emptied and is_namespace(each)
+            )
             removed: ApplyResult
-            removed, kept = await objects.delete(entries)
+            removed, kept = await objects.delete(without(entries, waiting))
+            removed = ApplyResult(
+                (*removed.outcomes, *(ObjectOutcome(each, None, "kept") for each in waiting)),
+                tuple(sorted((*removed.inventory, *waiting))),
+            )
             self._report_left("; ".join(map(held_message, kept)), "contains objects of others")
             self._give_up(entries, tuple(sorted({*removed.inventory, *without(self.inventory, entries)})))
             return removed

@@ -61,6 +61,12 @@ def own_inventory(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ..
     return tuple(each for each in inventory_of(resource) if each.identity not in found)
 
 
+def namespaces_in_removal(owners: Iterable[Manifest | SyncResource], finalizer: str) -> frozenset[str]:
+    """Return the namespaces of what is yet to be deleted of those of these owners that are being deleted."""
+    leaving = (each for each in owners if each.metadata.being_deleted and finalizer in each.metadata.finalizers)
+    return frozenset(entry.namespace for each in leaving for entry in own_inventory(each))
+
+
 def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:
     """Return the entries that are chosen, in their order."""
     return tuple(each for each in entries if each.identity in chosen)
@@ -68,6 +74,10 @@ def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tu
 
 def is_crd(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) == (CRD_GROUP, CRD_KIND)
+
+
+def is_namespace(entry: InventoryEntry) -> bool:
+    return (entry.group, entry.kind) == ("", "Namespace")
 
 
 def unresolved_entries(objects: Iterable[KubernetesObject]) -> frozenset[InventoryEntry]:

@@ -48,7 +48,15 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
-from lifecycle_manager.object_set.inventory import Identity, among, found_before, identities, inventory_of, without
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    among,
+    found_before,
+    identities,
+    inventory_of,
+    namespaces_in_removal,
+    without,
+)
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
@@ -147,11 +155,21 @@ def setup(
         action="Apply",
     )
 
+    def siblings_of(resource: SyncResource) -> list[SyncResource]:
+        key = SYNC_RESOURCES.key_of(resource)
+        found = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
+        return [each for each in found if SYNC_RESOURCES.key_of(each) != key]
+
     def found_by_others(resource: SyncResource) -> frozenset[Identity]:
-        kyma, key = resource.spec.kyma, SYNC_RESOURCES.key_of(resource)
-        of_modules = map(found_before, manifests.by_index(MANIFESTS_BY_KYMA, kyma))
-        siblings = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)
-        return frozenset().union(*of_modules, *(found_before(x) for x in siblings if SYNC_RESOURCES.key_of(x) != key))
+        modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
+        return frozenset().union(*map(found_before, modules), *map(found_before, siblings_of(resource)))
+
+    def emptied(resource: SyncResource) -> frozenset[str]:
+        modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
+        in_place = filter(policies.is_in_place, siblings_of(resource))
+        return namespaces_in_removal(modules, names.MANIFEST_FINALIZER) | namespaces_in_removal(
+            in_place, names.SYNC_RESOURCE_FINALIZER
+        )
 
     reader = SyncResourceReader(
         sync_resources,
@@ -173,6 +191,7 @@ def setup(
         clock=manager.clock,
         unreachable=statuses.unreachable,
         found_by_others=found_by_others,
+        emptied=emptied,
         reader=reader,
         latency=latency,
         publish=manager.publish,
@@ -185,9 +204,13 @@ def setup(
 class SyncResourceEngine(SetEngine[SyncResource]):
     """Keeps the objects of SyncResources in their SKRs as the Module Managers want them."""
 
+    emptied: Callable[[SyncResource], frozenset[str]]
     reader: SyncResourceReader
     latency: ChangeLatency
     publish: Callable[[object], int]
+
+    def emptied_by_others(self, owner: SyncResource) -> frozenset[str]:
+        return self.emptied(owner)
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Bring the objects to the SKR, or remove them there, and write the status. Raises what failed."""
