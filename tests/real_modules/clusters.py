@@ -34,8 +34,8 @@ async def open_pair(folder: Path, given: Sequence[Path] | None = None, *, with_f
         other = await stack.enter_async_context(
             await Client.from_environment(theirs, options=ClientOptions(qps=0, timeout_seconds=60))
         )
-        await apply_objects(skr, NAMESPACE)
         for each in (skr, other):
+            await apply_objects(each, NAMESPACE)
             await apply_objects(each, MUTATIONS)
             await _until_changed(each)
         simulation = await stack.enter_async_context(serve_simulation())
