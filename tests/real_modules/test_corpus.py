@@ -150,10 +150,23 @@ async def unlike_kubectl(
 
 
 def content_of(live: Mapping[str, Any]) -> Document:
-    """Return an object without who owns it, and without a CA that is none: the product leaves it to who injects one."""
+    """Return an object without who owns it, and without what only the product makes up for.
+
+    - It leaves a CA that is none to who injects one.
+    - A server copies the labels of a Job's template to a Job without labels: the product's has some.
+    """
     content = {key: value for key, value in comparable(live).items() if key != "owners"}
+    if live["kind"] == "Job":
+        content["metadata"] = without_copies(content)
     cleaned: Document = without_placeholders(content)
     return cleaned
+
+
+def without_copies(job: Document) -> Document:
+    copied = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    labels = {key: value for key, value in (job["metadata"].get("labels") or {}).items() if key not in copied}
+    rest = {key: value for key, value in job["metadata"].items() if key != "labels"}
+    return rest | ({"labels": labels} if labels else {})
 
 
 def without_placeholders(value: Any) -> Any:
