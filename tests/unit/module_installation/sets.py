@@ -84,6 +84,7 @@ def engine_of(world: RecordedModule) -> RecordedEngine:
         clock=SYSTEM_CLOCK,
         unreachable=unreachable,
         found_by_others=lambda _: frozenset(),
+        in_removal_by_others=lambda _: frozenset(),
         neighbours=nothing,
         store=nothing,
         logins=nothing,

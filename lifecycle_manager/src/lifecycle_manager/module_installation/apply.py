@@ -89,9 +89,6 @@ class ManifestEngine(SetEngine[Manifest]):
     def others_of(self, owner: Manifest) -> tuple[Holder, ...]:
         return self.neighbours.of(owner)
 
-    def emptied_by_others(self, owner: Manifest) -> frozenset[str]:
-        return self.neighbours.emptied(owner)
-
     def gave_up(self, owner: Manifest, entries: tuple[InventoryEntry, ...]) -> None:
         self.neighbours.notify(owner, entries)
 

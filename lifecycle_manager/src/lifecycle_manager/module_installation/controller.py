@@ -198,6 +198,7 @@ def setup(
         unreachable=unreachable,
         neighbours=neighbours,
         found_by_others=neighbours.found,
+        in_removal_by_others=neighbours.in_removal,
         store=store,
         logins=logins,
         renderings=Renderings(settings.namespace, settings.pull_secret),

@@ -36,7 +36,7 @@ class Neighbours:
         """Return what the other modules of the same SKR have that existed before, also those that are being deleted."""
         return frozenset().union(*map(found_before, self._others(manifest)))
 
-    def emptied(self, manifest: Manifest) -> frozenset[str]:
+    def in_removal(self, manifest: Manifest) -> frozenset[str]:
         """Return the namespaces in the same SKR from which other modules that are being deleted delete objects."""
         return namespaces_in_removal(self._others(manifest), names.MANIFEST_FINALIZER)
 

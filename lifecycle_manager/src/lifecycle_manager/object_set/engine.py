@@ -59,7 +59,8 @@ class SetEngine(Generic[Owner]):
     """Keeps the sets of the owners of one kind.
 
     `unreachable` returns the status of one whose SKR can't be reached; `found_by_others` what other owners in the same
-    SKR have that existed before.
+    SKR have that existed before; `in_removal_by_others` the namespaces there from which others that are being deleted
+    delete objects.
     """
 
     writes: OwnerWrites[Owner]
@@ -67,14 +68,11 @@ class SetEngine(Generic[Owner]):
     clock: Clock
     unreachable: Callable[[Owner, SkrFailure, datetime], Status]
     found_by_others: Callable[[Owner], Collection[Identity]]
+    in_removal_by_others: Callable[[Owner], Collection[str]]
 
     def others_of(self, _owner: Owner) -> tuple[Holder, ...]:
         """Return the other owners in the same SKR that may have the same objects."""
         return ()
-
-    def emptied_by_others(self, _owner: Owner) -> frozenset[str]:
-        """Return the namespaces in the same SKR from which other owners that are being deleted delete objects."""
-        return frozenset()
 
     def gave_up(self, _owner: Owner, _entries: tuple[InventoryEntry, ...]) -> None:
         """Take note of objects that an owner no longer has: another one may have them too."""
@@ -231,9 +229,9 @@ class ObjectSet(Generic[Owner]):
         """
         with self.part("DeleteObjects"):
             objects = await self.objects()
-            emptied = self.engine.emptied_by_others(self.seen.resource)
+            in_removal = self.engine.in_removal_by_others(self.seen.resource)
             waiting: tuple[InventoryEntry, ...] = tuple(
-                each for each in entries if each.name in emptied and is_namespace(each)
+                each for each in entries if each.name in in_removal and is_namespace(each)
             )
             removed: ApplyResult
             removed, kept = await objects.delete(without(entries, waiting))

@@ -164,7 +164,7 @@ def setup(
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
         return frozenset().union(*map(found_before, modules), *map(found_before, siblings_of(resource)))
 
-    def emptied(resource: SyncResource) -> frozenset[str]:
+    def in_removal_by_others(resource: SyncResource) -> frozenset[str]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
         in_place = filter(policies.is_in_place, siblings_of(resource))
         return namespaces_in_removal(modules, names.MANIFEST_FINALIZER) | namespaces_in_removal(
@@ -191,7 +191,7 @@ def setup(
         clock=manager.clock,
         unreachable=statuses.unreachable,
         found_by_others=found_by_others,
-        emptied=emptied,
+        in_removal_by_others=in_removal_by_others,
         reader=reader,
         latency=latency,
         publish=manager.publish,
@@ -204,13 +204,9 @@ def setup(
 class SyncResourceEngine(SetEngine[SyncResource]):
     """Keeps the objects of SyncResources in their SKRs as the Module Managers want them."""
 
-    emptied: Callable[[SyncResource], frozenset[str]]
     reader: SyncResourceReader
     latency: ChangeLatency
     publish: Callable[[object], int]
-
-    def emptied_by_others(self, owner: SyncResource) -> frozenset[str]:
-        return self.emptied(owner)
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Bring the objects to the SKR, or remove them there, and write the status. Raises what failed."""
