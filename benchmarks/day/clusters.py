@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+import uvloop
+
 from benchmarks.day.cluster_rules import Awaited, Observer, WithoutFeature, Workloads
 from benchmarks.day.documents import OPTIONAL, region_of
 from benchmarks.day.watchers import FleetWatcher
@@ -246,8 +248,6 @@ async def serve(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line and serve."""
-    import uvloop  # noqa: PLC0415 - needed by the program only
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where the observations are written")
     parser.add_argument("--port", type=int, required=True, help="of the event endpoint")

@@ -75,7 +75,7 @@ def test_worst_clusters_come_first_with_their_cause() -> None:
     assert "not ready: AccessSecretMissing 1, ClusterUnreachable 1, ModuleWarning 1" in text
 
 
-def test_rollout_counts_who_has_the_version_and_who_waits_for_a_window() -> None:
+def test_rollout_counts_clusters_with_the_version_and_those_that_wait_for_a_window() -> None:
     found = reading(
         counted("new", modules=[module_status(version="2.0.0")]),
         counted("old", modules=[module_status(version="1.0.0")]),

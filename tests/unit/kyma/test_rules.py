@@ -727,7 +727,7 @@ def test_deletion_continues_without_the_skr_only_where_its_secret_is_gone() -> N
     assert planned(snapshot(kyma, AccessSecretMissing("demo"))).in_kcp == (), "it may be created again"
     gone = planned(replace(snapshot(kyma, AccessSecretMissing("demo")), brake=Brake(may_forget=True)))
     assert gone.in_kcp == (steps.RemoveKymaFinalizer(),)
-    timeouts = Timeouts(others_finalizers=True)
+    timeouts = Timeouts(removes_finalizers_of_others=True)
     missing = snapshot(kyma, AccessSecretMissing("demo"), timeouts=timeouts)
     abandoned = replace(missing, brake=Brake(may_forget=True))
     assert planned(abandoned).in_kcp == (steps.RemoveKymaFinalizer(of_others=True),)

@@ -55,7 +55,7 @@ class Timeouts(DomainSettings):
     - `deletion`: a deletion that makes no progress is a Warning; so long finalizers of Module Managers are waited for
     - `purge`: finalizers that block a deletion are removed; None for never
 
-    With `others_finalizers` a Kyma whose access Secret is gone loses the finalizers of others as well.
+    With `removes_finalizers_of_others`, those of others are also removed from a Kyma whose access Secret is gone.
     """
 
     unreachable: Duration = Field(
@@ -65,7 +65,7 @@ class Timeouts(DomainSettings):
     )
     deletion: timedelta = timedelta(minutes=10)
     purging: PurgeSettings = PurgeSettings()
-    others_finalizers: bool = Field(
+    removes_finalizers_of_others: bool = Field(
         default=False,
         validation_alias="remove-finalizers-of-others",
         description="remove all finalizers, not just its own, from a Kyma that is being deleted and has no access "

@@ -355,9 +355,12 @@ async def preview(
     *,
     sample: int,
     namespace: str,
-    most_changed: str = "20%",
+    max_changed_clusters: str = "20%",
 ) -> int:
-    """Print what a release would change. Nothing is written. `most_changed`: more clusters get it in default waves."""
+    """Print what a release would change. Nothing is written.
+
+    A version that would reach more than `max_changed_clusters`, and has no strategy, goes out in the default waves.
+    """
     templates, releases, strategies = await asyncio.gather(
         kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
@@ -379,7 +382,7 @@ async def preview(
                 members.setdefault(wave_of(in_force, kyma.metadata.labels), []).append(kyma.metadata.name)
     sums = sums_of(release, outcomes, sample=sample)
     clusters = [await _compared(kcp, each, offer, template, namespace) for each in sums.sample]
-    in_waves = strategy is not None or sums.get_it > max_changed(most_changed, len(sums.kymas) + sums.others)
+    in_waves = strategy is not None or sums.get_it > max_changed(max_changed_clusters, len(sums.kymas) + sums.others)
     found = ReleasePreview(
         release=release,
         sums=sums,

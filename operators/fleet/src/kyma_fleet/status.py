@@ -135,10 +135,10 @@ class FleetStatus(Document, frozen=True):
         for fault, title in FAULT_TITLES.items():
             _print_fault(screen, title, self.faults.get(fault, FaultCount()), self.at)
         if len(self.causes) > 1:
-            sums: Counter[str] = Counter()
+            clusters: Counter[str] = Counter()
             for each in self.causes:
-                sums[each.cause] += each.clusters
-            causes = ", ".join(f"{plain(cause)} {count:,}" for cause, count in sums.most_common(MAX_CAUSES))
+                clusters[each.cause] += each.clusters
+            causes = ", ".join(f"{plain(cause)} {count:,}" for cause, count in clusters.most_common(MAX_CAUSES))
             screen.print(f"\nnot ready: {causes}")
         _print_replicas(self, screen)
         screen.print()

@@ -162,7 +162,7 @@ def _stage(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
     if _tried(seen, RemoveKymaFinalizer):
         return DeletionOutcome()
     has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
-    is_abandoned = has_no_access and seen.settings.timeouts.others_finalizers
+    is_abandoned = has_no_access and seen.settings.timeouts.removes_finalizers_of_others
     if names.KYMA_FINALIZER not in finalizers:
         return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else DeletionOutcome()
     if seen.manifests:

@@ -47,7 +47,7 @@ def preview(
         rules = rules_of(rollout_max_delay, maintenance_policy)
     release = command.Release(module, version, channel)
     return lambda kcp, screen: command.preview(
-        kcp, screen, release, rules, sample=sample, namespace=namespace, most_changed=max_changed_clusters
+        kcp, screen, release, rules, sample=sample, namespace=namespace, max_changed_clusters=max_changed_clusters
     )
 
 
