@@ -129,7 +129,8 @@ PROVEN = {
     "lifecycle_manager/module_config/writes.py _set_condition": GONE,
     "lifecycle_manager/module_config/writes.py apply": NOTHING + "a report that the namespace is missing",
     "lifecycle_manager/module_config/writes.py why_refused": NOTHING + "a report that the namespace is missing",
-    "lifecycle_manager/module_cr_status/plan.py plan": NOTHING + "the status is read again before it is written",
+    "lifecycle_manager/module_cr_status/controller.py reconcile": NOTHING
+    + "the status is read again before it is written",
     "lifecycle_manager/module_cr_status/schema.py read": NOTHING + "fields are written as if there were no schema",
     "lifecycle_manager/module_installation/apply.py _delete": GONE,
     "lifecycle_manager/module_installation/apply.py _module_cr": "one Module CR, in a version and scope that is served",

@@ -10,8 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from kube_runtime import Client, Controller, End, KubeconfigPolicy, Step
-from kube_runtime.controller.steps import Stages
+from kube_runtime import Client, Controller, End, KubeconfigPolicy, Stages, Step
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.settings import Settings
 
@@ -22,6 +21,7 @@ DOMAINS = (
     "kyma",
     "mandatory_modules",
     "module_config",
+    "module_cr_status",
     "module_installation",
     "module_rollouts",
     "skr_webhook",
@@ -31,6 +31,7 @@ DOMAINS = (
 """The folders that reconcile a resource. `module_catalog` and `rollout` hold rules alone."""
 
 PLAIN = {
+    "ca": "takes one step of a rotation; one Secret is written",
     "descriptor": "looks a descriptor up for a cache; no resource is written",
     "module-agreement": "reports a contradiction in a template; one condition is written",
     "module-link": "records the digest of a link; one status is written",
@@ -47,6 +48,7 @@ LINEAR = (
     "kyma",
     "mandatory_modules",
     "module_config",
+    "module_cr_status",
     "module_installation",
     "module_rollouts",
     "skr_webhook",

@@ -10,12 +10,10 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Result
-from kube_runtime.controller.steps import Stages
 from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, RotationStep, describe, issue, issued_by, key_of
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, CertificateMemory, LeafRules
-from lifecycle_manager.watcher_certificates.ca_rotation import plan
 from lifecycle_manager.watcher_certificates.certificates import CertificateStore
 from lifecycle_manager_api import Kyma, names
 from tests import builders
@@ -217,5 +215,4 @@ def following(client: Client, store: CAStore, kymas: Cache[Kyma], rules: Rotatio
 
 
 async def reconcile(rotation: CARotation) -> Result:
-    stages = Stages(read=rotation.read, plan=plan, apply=rotation.apply, finish=rotation.finish)
-    return await stages.reconcile(rotation.store.key, Causes(), None)
+    return await rotation.reconcile(rotation.store.key, Causes(), None)

@@ -17,10 +17,10 @@ from kube_runtime import (
     ResponseInvalid,
     Result,
     Snapshot,
+    Stages,
     Step,
 )
 from kube_runtime.client.circuit import Circuit
-from kube_runtime.controller.steps import Stages
 from kube_runtime.exceptions import TerminalError
 from tests.unit.kube_runtime.test_workers import running
 from tests.unit.kube_runtime.until import until

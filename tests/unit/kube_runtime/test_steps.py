@@ -15,11 +15,11 @@ from kube_runtime import (
     Request,
     Result,
     Snapshot,
+    Stages,
     Step,
     StepFailure,
     TooManySteps,
 )
-from kube_runtime.controller.steps import Stages
 from kube_runtime.leases import LeaseLost
 
 

@@ -25,6 +25,7 @@ from kube_runtime import (
     Request,
     Result,
     Snapshot,
+    Stages,
     Step,
 )
 from kube_runtime.health import LoopMonitor, ProbeServer
@@ -97,7 +98,8 @@ async def running(client: Client, exported: Exported, reconcile: Reconcile | Ste
     controller.watches(config_maps)
     controller.receives(Written, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
     if isinstance(reconcile, Steps):
-        controller.steps(read=reconcile.read, plan=reconcile.plan, apply=reconcile.apply, finish=reconcile.finish)
+        stages = Stages(read=reconcile.read, plan=reconcile.plan, apply=reconcile.apply, finish=reconcile.finish)
+        controller.reconciles(stages.reconcile)
     else:
         controller.reconciles(reconcile)
     stopping = asyncio.Event()

@@ -10,7 +10,7 @@ from kube_simulation import Refuse, Refused, Simulation
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
-from lifecycle_manager.module_cr_status.plan import ACCESS_SECONDS, SETTLING_SECONDS
+from lifecycle_manager.module_cr_status.rules import ACCESS_SECONDS, SETTLING_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS
 from lifecycle_manager.skr import AccessSecretMissing

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Result,
         RetryPolicy,
         Snapshot,
+        Stages,
         Step,
         StepFailure,
         TooManySteps,
@@ -174,6 +175,7 @@ __all__ = [
     "ServerUnavailable",
     "Sharding",
     "Snapshot",
+    "Stages",
     "StatusCause",
     "Step",
     "StepFailure",
@@ -228,7 +230,7 @@ __getattr__ = lazy(
         "clock": "SYSTEM_CLOCK Clock",
         "controller": (
             "MAX_CAUSES_PER_KEY Causes Controller ControllerOptions End Failure Priority QueueShutDown Request "
-            "Result RetryPolicy Snapshot Step StepFailure TooManySteps WorkQueue"
+            "Result RetryPolicy Snapshot Stages Step StepFailure TooManySteps WorkQueue"
         ),
         "event_recorder": "EventRecorder",
         "exceptions": (

@@ -26,8 +26,8 @@ from kube_runtime import (
     ObjectKey,
     Priority,
     Result,
+    Stages,
 )
-from kube_runtime.controller.steps import Stages
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed, versions
 from lifecycle_manager.contract.indexes import (

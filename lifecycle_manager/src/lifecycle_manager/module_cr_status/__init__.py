@@ -4,7 +4,8 @@ The user of a module edits a Module CR in the SKR; all that follows happens in K
 know. `contract.verdict` says what counts of it; this domain writes it where the user asked, by server-side apply with
 a field manager of its own, and never over the fields of an operator that writes the status itself.
 
-`controller` says what triggers it; `plan` holds all rules; `schema` what fits into the status of a kind.
+`controller` says what triggers it, and what a reconcile does; `rules` when what is written; `schema` what fits into the
+status of a kind.
 """
 
 from lifecycle_manager.module_cr_status.controller import setup

@@ -1,11 +1,24 @@
-"""What is read of a Module CR: the status that Lifecycle Manager wrote. Users decide about the rest."""
+"""A Module CR in its SKR: the status that Lifecycle Manager wrote is read and written. Users decide about the rest."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from kube_runtime import JsonLimits
+from kube_runtime import (
+    UNDECODABLE,
+    Client,
+    EventRecorder,
+    JsonLimits,
+    JsonObject,
+    KindUnknown,
+    Resource,
+    ResponseInvalid,
+)
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER, Fields, only_owned
+from lifecycle_manager.module_cr_status.status import ModuleCrEvent
+from lifecycle_manager_api import ResourceReference
 
 MODULE_CR = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=1_600_000, max_depth=None)
 MAX_STATUS_BYTES = 64 * 1024
@@ -47,3 +60,66 @@ class ModuleCrHead(msgspec.Struct, frozen=True):
 def _owned(fields: Any) -> Fields:
     found = fields.get("f:status") if isinstance(fields, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ModuleCrInSkr:
+    """One Module CR, and the resource that serves its kind now."""
+
+    client: Client
+    resource: Resource[JsonObject]
+    reference: ResourceReference
+
+    @classmethod
+    async def of(cls, client: Client, reference: ResourceReference) -> "ModuleCrInSkr":
+        """Raises KindUnknown where the SKR has no such kind, or KubeError."""
+        resource = await client.mapper.served(reference.api_version, reference.kind)
+        if resource is None:
+            raise KindUnknown(reference.api_version, reference.kind)
+        return cls(client, resource, reference)
+
+    async def read(self) -> ModuleCrHead | None:
+        """Return it; None where that can't be read, or is another object, which gets a new reference."""
+        namespace = self.reference.namespace or None
+        try:
+            raw = await self.client.get_undecoded(self.resource, self.reference.name, namespace, limits=MODULE_CR)
+            found = msgspec.json.decode(raw, type=ModuleCrHead)
+            found.written()
+        except (ResponseInvalid, *UNDECODABLE):
+            return None  # as module_config says
+        return found if found.metadata.uid == self.reference.uid else None
+
+    async def apply_status(self, fields: Mapping[str, Any]) -> None:
+        """Apply fields of the status, without force. Raises KubeError."""
+        metadata = {"name": self.reference.name, "uid": self.reference.uid}
+        if self.reference.namespace:
+            metadata["namespace"] = self.reference.namespace
+        document: dict[str, Any] = {"metadata": metadata} | ({"status": dict(fields)} if fields else {})
+        await self.client.apply_undecoded(
+            self.resource,
+            self.reference.name,
+            document,
+            self.reference.namespace or None,
+            field_manager=MODULE_CR_STATUS_MANAGER,
+            force=False,
+            subresource="status",
+        )
+
+    async def record(self, events: EventRecorder, event: ModuleCrEvent) -> None:
+        """Write an Event about it in the SKR."""
+        reference = self.reference
+        metadata = {
+            "name": reference.name,
+            "namespace": reference.namespace,
+            "uid": reference.uid,
+            "resourceVersion": reference.resource_version,
+        }
+        await events.write_to(
+            self.client,
+            self.resource,
+            {"metadata": metadata},
+            event.reason,
+            event.note,
+            type=event.type,
+            action="Synchronize",
+        )

@@ -1,17 +1,15 @@
-"""What the plan for the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
+"""What the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from kube_runtime import Causes, Clock, Index, Informer, ObjectKey, Request, Snapshot
+from kube_runtime import Causes, Clock, Index, Informer, ObjectKey
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
-from lifecycle_manager.module_cr_status.schema import StatusSchema, StatusSchemas
-from lifecycle_manager.module_cr_status.status import ModuleCrEvent
+from lifecycle_manager.module_cr_status.status import Fields, ModuleCrEvent
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import ModuleConfig, ResourceReference, SyncResource
 
@@ -21,56 +19,31 @@ SYNC_RESOURCES_BY_CONFIG: Index[SyncResource] = Index("config", lambda resource:
 """SyncResources by the name of the ModuleConfig that they were made from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleCrSnapshot(Snapshot):
-    """One Module CR, and the ModuleConfig that it was copied to.
-
-    - `written`: the fields that its status has from the Lifecycle Manager; None as long as nobody has read it
-    - `schema`: the fields that its kind has; None until it is read
-    - `unsettled_since`: the monotonic time since which a change is on its way
-    - `last_event`, `last_event_at`: the last Event, and its monotonic time
-    - `refused`: the fields that the API server refused last, for REFUSED_SECONDS
-    - `module_status_refused`: those of the Module Manager do not fit
-    - `is_left_alone`: an operator in the SKR writes these fields
-    - `is_gone`: there is no such object in the SKR, or no such kind, or it was created again
-    - `is_released`: its ModuleConfig is gone, or is being deleted
-    - `is_terminating`: the Module CR is being deleted, too; None until it is read again
-    """
-
-    config: ModuleConfig
-    verdict: Verdict
-    now: datetime
-    seconds: float
-    written: Mapping[str, Any] | None = None
-    schema: StatusSchema | None = None
-    unsettled_since: float | None = None
-    last_event: ModuleCrEvent | None = None
-    last_event_at: float = 0.0
-    refused: Mapping[str, Any] | None = None
-    module_status_refused: bool = False
-    is_left_alone: bool = False
-    is_gone: bool = False
-    is_released: bool = False
-    is_terminating: bool | None = None
-
-    @property
-    def reference(self) -> ResourceReference | None:
-        return self.config.spec.resource_ref
-
-
 @dataclass(eq=False, slots=True)
 class StatusMemory:
-    """What is remembered of the Module CR with a uid; see `snapshot`."""
+    """What is remembered of the Module CR with a uid.
+
+    - `written`: the fields that its status has from the Lifecycle Manager; None as long as nobody has read it
+    - `unsettled_since`: the monotonic time since which a change is on its way
+    - `last_event`, `last_event_at`: the last Event, and its monotonic time
+    - `refused`, `refusal_at`: the fields that the API server refused last, and the monotonic time
+    - `module_status_refused`: those of the Module Manager that do not fit
+    - `is_left_alone`: an operator in the SKR writes these fields
+    """
 
     uid: str = ""
-    written: Mapping[str, Any] | None = None
+    written: Fields | None = None
     unsettled_since: float | None = None
     last_event: ModuleCrEvent | None = None
     last_event_at: float = 0.0
-    refused: Mapping[str, Any] | None = None
-    refused_at: float = 0.0
-    module_status_refused: Mapping[str, Any] | None = None
+    refused: Fields | None = None
+    refusal_at: float = 0.0
+    module_status_refused: Fields | None = None
     is_left_alone: bool = False
+
+    def refused_at(self, seconds: float) -> Fields | None:
+        """Return the fields that need not be sent again at a monotonic time."""
+        return self.refused if seconds - self.refusal_at < REFUSED_SECONDS else None
 
     def note(self, verdict: Verdict, seconds: float) -> None:
         """Note since when a change is on its way."""
@@ -96,7 +69,20 @@ class ModuleCrState:
         return self.memory
 
 
-ModuleCrRequest = Request[ObjectKey, ModuleCrState]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleCrSnapshot:
+    """One Module CR, and the ModuleConfig that it was copied to; `is_released`: that is gone, or is being deleted."""
+
+    config: ModuleConfig
+    verdict: Verdict
+    memory: StatusMemory
+    now: datetime
+    seconds: float
+    is_released: bool = False
+
+    @property
+    def reference(self) -> ResourceReference | None:
+        return self.config.spec.resource_ref
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +90,11 @@ class ModuleCrReader:
     configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
     policies: Policies
-    schemas: StatusSchemas
     clock: Clock
 
-    async def read(self, request: ModuleCrRequest) -> ModuleCrSnapshot | None:
+    def read(self, key: ObjectKey, causes: Causes, state: ModuleCrState) -> ModuleCrSnapshot | None:
         """Return what is known of a Module CR; None where it has no ModuleConfig that counts."""
-        present, state, causes = self.configs.get(request.key), request.state, request.causes
+        present = self.configs.get(key)
         config = present or state.config
         if config is None or not self.policies.is_in_place(config):
             state.config = None
@@ -126,16 +111,9 @@ class ModuleCrReader:
         return ModuleCrSnapshot(
             config=config,
             verdict=verdict,
+            memory=memory,
             now=self.clock.now(),
             seconds=seconds,
-            schema=self.schemas.known(config.spec.kyma, reference.api_version, reference.kind) if reference else None,
-            written=memory.written,
-            unsettled_since=memory.unsettled_since,
-            last_event=memory.last_event,
-            last_event_at=memory.last_event_at,
-            refused=memory.refused if seconds - memory.refused_at < REFUSED_SECONDS else None,
-            module_status_refused=memory.module_status_refused == verdict.status,
-            is_left_alone=memory.is_left_alone,
             is_released=is_released,
         )
 

@@ -9,27 +9,15 @@ May delete: nothing. A CA that issued certificates in use is dropped from the Se
 or the longest time to wait for one is over.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
 import structlog
 from prometheus_client.core import Metric
 
-from kube_runtime import (
-    Change,
-    Conflict,
-    Controller,
-    End,
-    Informer,
-    Manager,
-    ObjectKey,
-    Request,
-    Result,
-    Snapshot,
-    Step,
-)
+from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
 from kyma_certs import CAs, RotationRules, RotationStep, describe, next_step
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
@@ -51,30 +39,6 @@ EVENTS: Mapping[RotationStep, tuple[str, str]] = {
 """The reason and the note of the Event for each step."""
 
 log = structlog.get_logger("ca")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CASnapshot(Snapshot):
-    """The CAs in their Secret. `behind` are the Kymas whose SKR has a Watcher without those in force.
-
-    `is_taken`: this reconcile has taken a step.
-    """
-
-    stored: StoredCAs
-    behind: tuple[str, ...]
-    rules: RotationRules
-    now: datetime
-    is_taken: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TakeRotationStep(Step):
-    step: RotationStep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CAsFollowed(End):
-    """This process uses the CAs in the Secret."""
 
 
 def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> "CARotation":
@@ -99,26 +63,16 @@ def setup_ca(manager: Manager, store: CAStore, rules: RotationRules) -> "CARotat
     )
     controller.watches(secrets, when=is_ca)
     controller.starts_with(lambda: (store.key,))
-    controller.steps(read=rotation.read, plan=plan, apply=rotation.apply, finish=rotation.finish)
+    controller.reconciles(rotation.reconcile)
     return rotation
 
 
-def plan(seen: CASnapshot) -> TakeRotationStep | CAsFollowed:
-    """Return the next step of a rotation where one is due, at most one for each reconcile."""
-    cas, rules = seen.stored.cas, seen.rules
-    if isinstance(seen.error, Conflict):  # another replica was faster, and the watch reports its step
-        return CAsFollowed(requeue_after=ROTATING_SECONDS)
-    if seen.error is not None:
-        return CAsFollowed(error=seen.error)
-    if not seen.is_taken:
-        requested = seen.stored.rotation_requested
-        step = next_step(cas, rules, all_updated=not seen.behind, asked=requested, now=seen.now)
-        if step is not None:
-            return TakeRotationStep(step)
+def until_next_look(cas: CAs, rules: RotationRules, now: datetime) -> float:
+    """Return in how many seconds a step may be due."""
     if cas.rotating:
-        return CAsFollowed(requeue_after=ROTATING_SECONDS)
+        return ROTATING_SECONDS
     due = describe(cas.signing.certificate_pem).not_after - rules.renew_before
-    return CAsFollowed(requeue_after=min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - seen.now) / timedelta(seconds=1))))
+    return min(IDLE_SECONDS, max(ROTATING_SECONDS, (due - now) / timedelta(seconds=1)))
 
 
 @dataclass(eq=False)
@@ -145,24 +99,25 @@ class CARotation:
         """Read the CAs, or create the first one. Raises CASecretInvalid or KubeError."""
         self._follow(await self.store.ensure())
 
-    async def read(self, _request: Request[ObjectKey, None]) -> CASnapshot:
-        """Use what the Secret has; without one another is created. Raises CASecretInvalid or KubeError."""
-        stored = await self.store.ensure(self.secrets.get(self.store.key))
-        self._follow(stored)
-        behind, now = tuple(self.clusters_behind()), self.manager.clock.now()
-        return CASnapshot(stored=stored, behind=behind, rules=self.rules, now=now)
+    async def reconcile(self, _key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        """Use what the Secret has, or another that is created, and take the next step of a rotation where one is due.
 
-    async def apply(self, _request: Request[ObjectKey, None], seen: CASnapshot, step: TakeRotationStep) -> CASnapshot:
-        """Take a step. Raises KubeError."""
-        stored = await self.store.take(step.step, seen.stored)
-        log.info("CA rotation", step=str(step.step), in_force=stored.cas.fingerprint)
-        self.secrets.wrote(stored.secret)
-        self._record_event(step.step, stored.secret, seen.behind)
+        Raises CASecretInvalid or KubeError.
+        """
+        stored, now = await self.store.ensure(self.secrets.get(self.store.key)), self.manager.clock.now()
         self._follow(stored)
-        return replace(seen, stored=stored, is_taken=True)
-
-    async def finish(self, _request: Request[ObjectKey, None], _seen: CASnapshot, end: CAsFollowed) -> Result:
-        return Result(end.requeue_after)
+        behind = self.clusters_behind()
+        step = next_step(stored.cas, self.rules, all_updated=not behind, asked=stored.rotation_requested, now=now)
+        if step is not None:
+            try:
+                stored = await self.store.take(step, stored)
+            except Conflict:  # another replica was faster, and the watch reports its step
+                return Result(ROTATING_SECONDS)
+            log.info("CA rotation", step=str(step), in_force=stored.cas.fingerprint)
+            self.secrets.wrote(stored.secret)
+            self._record_event(step, stored.secret, behind)
+            self._follow(stored)
+        return Result(until_next_look(stored.cas, self.rules, now))
 
     def clusters_behind(self) -> list[str]:
         """Return the names of the Kymas whose SKR has a Watcher without the CAs in force.
@@ -177,7 +132,7 @@ class CARotation:
             and kyma.status.records.trust != self.current.fingerprint
         ]
 
-    def _record_event(self, step: RotationStep, secret: Secret, behind: tuple[str, ...]) -> None:
+    def _record_event(self, step: RotationStep, secret: Secret, behind: Sequence[str]) -> None:
         """Record an Event for a step; a step that did not wait for every SKR is a warning that names some of them."""
         reason, note = EVENTS[step]
         kind: Literal["Normal", "Warning"] = "Normal"

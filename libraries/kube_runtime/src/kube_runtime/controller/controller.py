@@ -18,7 +18,6 @@ from kube_runtime.controller.groups import decisive
 from kube_runtime.controller.held_causes import HeldCauses
 from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.queue import WorkQueue
-from kube_runtime.controller.steps import MAX_STEPS, Request, Snapshot, Stages, Step
 from kube_runtime.controller.triggers import (
     Sources,
     Start,
@@ -40,7 +39,6 @@ from kube_runtime.tracing import present, segment
 K = TypeVar("K", bound=Hashable)
 S = TypeVar("S")
 T = TypeVar("T")
-V = TypeVar("V", bound=Snapshot)
 R = TypeVar("R")
 log = logging.getLogger(__name__)
 
@@ -193,30 +191,6 @@ class Controller(Generic[K, S]):
         self._reconcile = reconcile
         self._unforeseen = unforeseen
         self._foreseen = (KubeError, LeaseLost, TerminalError, *self._not_retried, *foreseen)
-
-    def steps(
-        self,
-        *,
-        read: Callable[[Request[K, S]], Awaitable[V | None]],
-        plan: Callable[[V], Step],
-        apply: Callable[[Request[K, S], V, Any], Awaitable[V]],
-        finish: Callable[[Request[K, S], V, Any], Awaitable[Result]],
-        unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None,
-        outcomes: tuple[type[Exception], ...] = (),
-        max_steps: int = MAX_STEPS,
-    ) -> None:
-        """Reconcile a key in steps, see `kube_runtime.controller.steps`.
-
-        - `read`: the snapshot of a key; None where there is nothing to do
-        - `plan`: the next step for a snapshot, or the end of the reconcile
-        - `apply`: carries a step out; returns the snapshot with its outcome
-        - `finish`: writes what the end says; returns when to reconcile again
-        - `unforeseen`: as for `reconciles`
-        - `outcomes`: exceptions of a step that the plan decides about, beside KubeError and those that are not retried
-        """
-        folded: tuple[type[Exception], ...] = (KubeError, *self._not_retried, *outcomes)
-        stages = Stages(read=read, plan=plan, apply=apply, finish=finish, outcomes=folded, max_steps=max_steps)
-        self.reconciles(stages.reconcile, unforeseen=unforeseen, foreseen=folded)
 
     def enqueue(
         self,

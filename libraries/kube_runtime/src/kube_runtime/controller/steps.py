@@ -1,4 +1,6 @@
-"""The loop of a reconcile: read a snapshot, then plan a step and apply it, until a step ends the reconcile.
+"""A reconcile in stages, for what has an order that is a rule, such as a removal.
+
+A snapshot is read, then a step is planned and applied, until a step ends the reconcile:
 
     read   (request)                  -> snapshot: what is known of the key, from caches and its state
     plan   (snapshot)                 -> step: all rules, pure; the next step, or an end
