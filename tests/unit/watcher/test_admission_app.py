@@ -1,6 +1,7 @@
 """Admission answers whatever is sent to it, allows what it can read, and holds on to little."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
@@ -55,6 +56,10 @@ class Asked:
         await self.app(scope, receive, send)
         return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:])
 
+    def overflow(self) -> None:
+        for number in range(101):
+            self.recorder.record(replace(CHANGE, name=f"object-{number}"), 0.0)
+
     def sent(self) -> list[str]:
         return [entry.change.operation for entry in self.outbox.entries]
 
@@ -106,8 +111,7 @@ async def test_forged_reviews_cause_few_resyncs(cause: str) -> None:
     hour = asyncio.get_running_loop().time() + 3600
     while asyncio.get_running_loop().time() < hour:
         if cause == "overflow":
-            for number in range(101):
-                asked.recorder.record(replace(CHANGE, name=f"object-{number}"), 0.0)
+            asked.overflow()
         else:
             asked.recorder.missed()
         await asyncio.sleep(1)
@@ -163,6 +167,23 @@ async def test_first_request_leads_to_two_resyncs_for_what_was_changed_before_it
     await asked.post([review("two")])
     await asyncio.sleep(60)
     assert asked.count("watcher_resyncs_total") == 2
+    making_up.cancel()
+
+
+@pytest.mark.looptime
+async def test_only_changes_that_were_lost_are_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Every start of a Watcher has a first request: on a healthy system nothing warns."""
+    asked = Asked()
+    making_up = asyncio.ensure_future(asked.recorder.send_resyncs())
+    await asked.post([review("one")])
+    await asyncio.sleep(60)
+    assert asked.count("watcher_resyncs_total") == 2
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    for lose in (asked.recorder.missed, asked.overflow):
+        caplog.clear()
+        lose()
+        await asyncio.sleep(60)
+        assert [each.levelname for each in caplog.records] == ["WARNING"]
     making_up.cancel()
 
 

@@ -38,6 +38,7 @@ class Recorder:
         self._metrics = metrics
         self._log_rate_limit = LogRateLimit()
         self._missed = asyncio.Event()
+        self._has_lost = False
         self._is_reached = False
         self._later: asyncio.TimerHandle | None = None
         self._sequence = 0
@@ -51,7 +52,7 @@ class Recorder:
         traceparent = self._trace_of(change, observed_at)
         trace_id = traceparent[3:35]
         if not self._outbox.put(Entry(change, self._sequence, observed_at, trace_id, traceparent)):
-            self._missed.set()
+            self._lost()
         if change.operation == RESYNC:
             self._metrics.resynced()
         if log.isEnabledFor(change.log_level) and self._log_rate_limit.grants():
@@ -93,6 +94,10 @@ class Recorder:
     def missed(self) -> None:
         """Note that a change was allowed without inspection; a RESYNC for all such changes follows soon."""
         self._metrics.missed()
+        self._lost()
+
+    def _lost(self) -> None:
+        self._has_lost = True
         self._missed.set()
 
     async def send_resyncs(self) -> None:
@@ -111,7 +116,11 @@ class Recorder:
             pause = min(2 * pause, MAX_RESYNC_PAUSE_SECONDS)
             self.resync()
             self._resync_later()
-            log.warning("changes were allowed without inspection; sent a RESYNC")
+            if self._has_lost:
+                log.warning("changes were allowed without inspection; sent a RESYNC")
+            else:
+                log.info("the API server has sent its first request; sent a RESYNC for changes before it")
+            self._has_lost = False
 
     def send_resync_now(self) -> None:
         """Send an outstanding RESYNC at once, before the stop."""
