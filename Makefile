@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are start
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak day go charts reference dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools start-pages oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak day go charts reference dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ browser: ## Install Chromium, so that the fleet page is tested in a browser (Deb
 node-tools: ## Install what builds the base of the images and runs nodes (Debian, as root)
 	@test 7 = $$(command -v mmdebstrap containerd runc nft ip iptables ipset | wc -l) && test -x /usr/lib/cni/ptp || (apt-get update -qq && \
 	  apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring containerd runc containernetworking-plugins iproute2 nftables iptables ipset)
+
+start-pages: clusters ## Follow the pages of docs/start literally, from a fresh clone of the last commit with an empty home
+	KLM_TEST_FRESH_CLONE=1 $(BIN)/python -m pytest tests/e2e/start_pages $(ARGS)
 
 oldest: setup ## Build the oldest supported API server, so that the charts are also tested on it
 	@$(BIN)/klm local binaries --kubernetes $(OLDEST)

@@ -1,4 +1,7 @@
-"""A reader of a start page: types its commands, writes its files, and leaves running what runs until Ctrl-C."""
+"""A reader of a start page: types its commands, writes its files, and leaves running what runs until Ctrl-C.
+
+`make start-pages` has the reader begin as the pages do, with nothing but a fresh clone; else our programs are there.
+"""
 
 import asyncio
 import os
@@ -23,7 +26,11 @@ SETS = ("alias ", "cd ", "export ")
 UNTIL_CTRL_C = "# until Ctrl-C"
 SAME_PROGRAM = 3
 """Words by which a command that runs until Ctrl-C is known: given again, it takes the place of the first."""
-OF_CHECKOUT = "make setup && export PATH=$PWD/.venv/bin:$PATH"
+OTHER_TERMINAL, AFTER_THE_SAME = "n another terminal", "after the same"
+SETUP, OF_CHECKOUT = "make setup", "export PATH=$PWD/.venv/bin:$PATH"
+FRESH_CLONE = "KLM_TEST_FRESH_CLONE"
+OF_DOWNLOADS = ("PIP_", "SSL_CERT", "HTTP", "http", "https_", "NO_PROXY", "no_proxy")
+"""What a machine has in its environment to download packages, by the beginning of the names."""
 START_SECONDS = 400
 COMMAND_SECONDS = 200
 
@@ -41,8 +48,9 @@ class Step:
 @contextmanager
 def reader_of(command: str, place: Path) -> Iterator["Reader"]:
     """A reader who has started what runs until Ctrl-C. Its end is clean, and leaves nothing running."""
-    reader = Reader.in_empty_folder(place)
+    reader = Reader.with_nothing_else(place)
     try:
+        reader.prepare()
         reader.type(f"{command}    {UNTIL_CTRL_C}")
         yield reader
     finally:
@@ -63,6 +71,8 @@ def steps_of(page: Path) -> dict[str, Step]:
             current.commands.append(line.strip())
         elif heading := STEP.match(line):
             current = steps.setdefault(heading[1], Step())
+        if OTHER_TERMINAL in line and AFTER_THE_SAME not in line:
+            current.commands.append(OTHER_TERMINAL)
         file = named[1] if (named := FILE.search(line)) and not in_python else file
     return steps
 
@@ -81,19 +91,27 @@ class Reader:
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @classmethod
-    def in_empty_folder(cls, place: Path) -> "Reader":
-        """Return a reader whose home and folder are empty, with the programs of the venv, kubectl, and no others."""
-        programs, folder = place / "bin", place / "folder"
-        for each in (programs, folder):
-            each.mkdir(parents=True)
+    def with_nothing_else(cls, place: Path) -> "Reader":
+        """Return a reader with an empty home, kubectl, and an empty folder and our programs, or a fresh clone."""
+        programs, folder, is_fresh = place / "bin", place / "folder", FRESH_CLONE in os.environ
+        programs.mkdir(parents=True)
+        if is_fresh:
+            subprocess.run(["git", "clone", "--quiet", Path.cwd(), folder], check=True)
+        else:
+            folder.mkdir()
         (programs / "kubectl").symlink_to(find_kubectl())
-        path = (Path(sys.executable).parent, programs, "/usr/bin", "/bin")
+        path = (*(() if is_fresh else (Path(sys.executable).parent,)), programs, "/usr/bin", "/bin")
         environment = {
             "HOME": str(place / "home"),
             "PATH": os.pathsep.join(map(str, path)),
             "KUBEBUILDER_ASSETS": str(find_binaries().folder),
+            **{name: value for name, value in os.environ.items() if is_fresh and name.startswith(OF_DOWNLOADS)},
         }
         return cls(folder, environment)
+
+    def prepare(self) -> None:
+        """Do what each page begins with."""
+        self.type(f"{SETUP} && {OF_CHECKOUT}")
 
     async def follow(self, page: Path, judges: Judges) -> None:
         """Do what a page says, and judge after each step."""
@@ -110,9 +128,13 @@ class Reader:
 
     def type(self, command: str) -> None:
         """Run a command of a page; its exit code is the one that the page says, 0 where it says none."""
-        if command == OF_CHECKOUT:
-            return  # done, and the venv is on PATH
-        if command.startswith(SETS):
+        if command.startswith(f"{SETUP} && "):
+            if FRESH_CLONE in os.environ:  # else it is done
+                self.type(SETUP)
+            self.type(command.removeprefix(f"{SETUP} && "))
+        elif command == OTHER_TERMINAL:
+            self.sets.clear()
+        elif command.startswith(SETS):
             self.sets.append(command)
         elif command.endswith(UNTIL_CTRL_C):
             self._start(command.removesuffix(UNTIL_CTRL_C).strip())
