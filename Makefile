@@ -155,7 +155,7 @@ docs: setup ## Build the documentation's site; dead links and anchors fail (ARGS
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
 	@$(BIN)/python -m tools.documentation $(ARGS)
 
-reference: setup ## Generate docs/reference from the code
+reference: setup ## Generate docs/reference and the READMEs of the charts from the code
 	@$(BIN)/python -m tools.documentation --reference
 
 clean: ## Delete the results of all tasks, except the cached binaries

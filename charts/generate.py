@@ -162,7 +162,7 @@ def project_chart_texts(source: Path = CHARTS / "module-manager") -> dict[str, s
     texts = {
         f"{file.relative_to(source)}.template": file.read_text().removeprefix(generated)
         for file in sorted(source.rglob("*"))
-        if file.is_file() and "ci" not in file.relative_to(source).parts
+        if file.is_file() and not {"ci", "README.md"} & {*file.relative_to(source).parts}
     }
     for path, changes in PROJECT_CHANGES.items():
         for old, new in changes.items():

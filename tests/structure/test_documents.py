@@ -11,6 +11,7 @@ import pytest
 
 from lifecycle_manager_api.crds import KINDS
 from tools.documentation.markdown import CODE, Block, blocks, prose
+from tools.documentation.reference import kept
 
 GLOSSARY = Path("docs/glossary.md")
 TERM = re.compile(r"^\| (?P<terms>\*\*.+?) \|", re.MULTILINE)
@@ -20,8 +21,6 @@ MADE_THERE = "lifecycle_manager.module_report"
 """What docs/extending.md creates; tests/unit/test_extending.py runs it."""
 PART_OF = re.compile(r"# (?P<path>\S+\.py)\n(?P<code>.*)", re.DOTALL)
 """A block that shows a part of a file of the repository, which it names first."""
-GENERATED = Path("docs/reference")
-"""Pages made of texts in the code."""
 MAX_WORDS = 28_000
 """In all documents, without code."""
 RUN_ELSEWHERE = frozenset(
@@ -42,7 +41,7 @@ def documents(*, with_changelog: bool = False) -> dict[str, str]:
     return {
         name: Path(name).read_text()
         for name in listed
-        if Path(name).is_file() and (with_changelog or name != "CHANGELOG.md") and Path(name).parent != GENERATED
+        if Path(name).is_file() and (with_changelog or name != "CHANGELOG.md") and Path(name) not in kept()
     }
 
 

@@ -1,6 +1,6 @@
 """Builds the site into `.local/site`: `python -m tools.documentation`. Fails for a dead link or anchor.
 
-With `--reference` it writes the pages of the reference that the repository keeps, and nothing else (`make reference`).
+With `--reference` it writes what the repository keeps of the reference, and nothing else (`make reference`).
 With `--into FOLDER` it is also published there beside other versions. `SITE` is the address of that folder, if known.
 """
 
@@ -24,7 +24,7 @@ def main() -> int:
         prog="python -m tools.documentation", description="Build the documentation's site."
     )
     parser.add_argument("--into", type=Path, help="folder of all versions, in which this one is published")
-    parser.add_argument("--reference", action="store_true", help="only write the pages of docs/reference")
+    parser.add_argument("--reference", action="store_true", help="only write what the repository keeps of it")
     given = parser.parse_args()
     if given.reference:
         for file, text in kept().items():

@@ -131,6 +131,13 @@ async def test_every_value_is_in_the_schema_and_every_property_has_a_default(cha
     assert dict(_one_sided(schema, defaults, schema["definitions"])) == {}
 
 
+@pytest.mark.parametrize("chart", NAMESPACES, ids=lambda chart: chart.name)
+async def test_readme_of_a_chart_says_what_it_is_and_lists_its_values(helm: Helm, chart: Path) -> None:
+    readme = await helm.run("show", "readme", str(chart))
+    assert load_yaml((chart / "Chart.yaml").read_text())["description"] in readme
+    assert all(f"| `{value}` |" in readme for value in load_yaml((chart / "values.yaml").read_text()))
+
+
 async def test_services_of_a_release_with_a_long_name_have_valid_names(helm: Helm) -> None:
     longest = "r" * 53
     for chart, arguments in ((LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)):

@@ -36,8 +36,9 @@ def pages() -> Mapping[str, str]:
 
 
 def kept() -> Mapping[Path, str]:
-    """Return the pages that documents link to and the repository keeps, by their files: all but the Python API."""
-    return {FOLDER / name: text for name, text in pages().items() if not name.startswith("python/")}
+    """Return what the repository keeps, by its files: the pages but the Python API, and the READMEs of the charts."""
+    linked = {FOLDER / name: text for name, text in pages().items() if not name.startswith("python/")}
+    return {**linked, **chart_values.readmes()}
 
 
 def undescribed() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ CHARTS = {
     "module-manager": "a Module Manager: one release for each module.",
     "skr-watcher": "the Watcher, where an administrator installs it by hand.",
 }
+DOCS = "https://github.com/kyma-project/lifecycle-manager-py/blob/main/docs"
+INSTALL = f"{DOCS}/install.md"
 LINE = re.compile(r"(?P<indent> *)(?P<name>[\w.-]+):(?P<value>.*)")
 USUAL = {
     "nameOverride": "Replaces the chart's name in names of objects.",
@@ -65,9 +67,26 @@ def page() -> str:
         "# Chart values\n\nA text about several values is shown with the first of them, or with the one around them.\n"
     )
     for chart, meaning in CHARTS.items():
-        rows = [(code(each.path), code(each.default), escaped(each.text)) for each in _values(chart)]
-        text += f"\n## {chart}\n\n{meaning[0].upper()}{meaning[1:]}\n\n" + table(("value", "default", "meaning"), rows)
+        text += f"\n## {chart}\n\n{meaning[0].upper()}{meaning[1:]}\n\n{_table(chart)}"
     return text
+
+
+def readmes() -> Mapping[Path, str]:
+    """Return what `helm show readme` prints of each chart, by its file."""
+    return {Path("charts", chart, "README.md"): _readme(chart) for chart in CHARTS}
+
+
+def _readme(chart: str) -> str:
+    about = yaml.safe_load(Path("charts", chart, "Chart.yaml").read_text())["description"]
+    text = f"# {chart}\n\n{about} [Installing]({INSTALL})\n\n## Values\n\n"
+    if chart == "lifecycle-manager":
+        text += f"`options` takes each [option]({DOCS}/reference/options.md) of `klm run` by its name.\n\n"
+    return text + _table(chart)
+
+
+def _table(chart: str) -> str:
+    rows = [(code(each.path), code(each.default), escaped(each.text)) for each in _values(chart)]
+    return table(("value", "default", "meaning"), rows)
 
 
 def items() -> Iterator[tuple[str, str]]:
