@@ -4,10 +4,7 @@ in memory, for the tests in which the registry is not the point."""
 import asyncio
 import hashlib
 import io
-import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,13 +15,12 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from kyma_local.cache import locked
 from kyma_local.ports import free_port
 from kyma_local.starting import PortTaken, start_server
 from lifecycle_manager.module_sources import DownloadFailed
+from tests.debian import NoPackage, find_program
 
 PACKAGE = "docker-registry"
-CACHE = Path.home() / ".cache" / "kyma-lifecycle-manager" / PACKAGE
 NAME, PASSWORD = "puller", "keep out"
 # `keep out` by bcrypt, as htpasswd writes it
 HTPASSWD = "puller:$2b$04$hk2GY1Z4WSM3sEtVg/MrnuUKx9x5UzTxAueLkNIoH0GXBP8PAPIrG"
@@ -42,12 +38,10 @@ async def no_link(link: str) -> str:
 
 def find_registry() -> Path:
     """Return the program of a real registry: on PATH, from the cache, or from Debian. Raises NoRegistry."""
-    if found := shutil.which(PACKAGE) or shutil.which("registry"):
-        return Path(found)
-    program = CACHE / "usr" / "bin" / PACKAGE
-    if not program.exists():
-        _fetch(program)
-    return program
+    try:
+        return find_program(PACKAGE, "registry")
+    except NoPackage as error:
+        raise NoRegistry(str(error)) from None
 
 
 @asynccontextmanager
@@ -154,23 +148,6 @@ async def blob_server() -> AsyncIterator[BlobServer]:
         yield server
     finally:
         await runner.cleanup()
-
-
-def _fetch(program: Path) -> None:
-    """Unpack Debian's package into the cache, whole or not at all; nothing is installed."""
-    CACHE.parent.mkdir(parents=True, exist_ok=True)
-    with locked(CACHE.with_name(f"{PACKAGE}.lock")):
-        if program.exists():
-            return  # another worker of the tests was faster
-        with tempfile.TemporaryDirectory(dir=CACHE.parent, prefix="fetching-") as scratch:
-            unpacked = Path(scratch) / "unpacked"
-            try:
-                for command in (["apt-get", "download", PACKAGE], ["sh", "-c", f"dpkg -x {PACKAGE}_*.deb unpacked"]):
-                    subprocess.run(command, cwd=scratch, check=True, capture_output=True, timeout=240)
-            except (OSError, subprocess.SubprocessError) as error:
-                raise NoRegistry(f"Debian's package {PACKAGE} could not be had: {error}") from None
-            shutil.rmtree(CACHE, ignore_errors=True)
-            unpacked.rename(CACHE)
 
 
 def _configuration(directory: Path, host: str, private: bool) -> str:

@@ -18,6 +18,9 @@ from benchmarks.day import observing, report
 from benchmarks.day.actions import ACTIONS, mistake
 from benchmarks.day.documents import MANDATORY
 from benchmarks.day.judging import Span
+from benchmarks.day.operators import PAGES, Used, read_pages, use_klm
+from benchmarks.day.prometheus import waits_of
+from benchmarks.day.real import run_real_clusters
 from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
 from benchmarks.day.stage import KCP, Stage, open_stage
 from benchmarks.processes.fleet_documents import CONFIGURED
@@ -26,6 +29,8 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
 
 START_SECONDS = 1_800.0
+SAME_HOURS = (23.0, 47.0)
+SERIES = ("count by (instance) ({job!=''})", "sum by (resource) (kube_runtime_informer_objects)")
 SETTLE_SECONDS = 120.0
 
 
@@ -48,14 +53,16 @@ def main() -> int:
 
 
 async def _run(options: argparse.Namespace, folder: Path) -> int:
-    async with open_stage(
-        folder,
-        real=options.real,
-        seed=options.seed,
-        speed=options.speed,
-        modules=options.modules,
-        replicas=options.replicas,
-    ) as stage:
+    async with (
+        open_stage(
+            folder,
+            seed=options.seed,
+            speed=options.speed,
+            modules=options.modules,
+            replicas=options.replicas,
+        ) as stage,
+        run_real_clusters(stage, options.real) as real,
+    ):
         samples: list[observing.Sample] = []
         sampling = asyncio.ensure_future(observing.sample(stage, samples))
         began = time.time()
@@ -66,18 +73,42 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.stderr, flush=True)
         samples.clear()
         audit = (stage.clusters.kcp.directory / "audit.log").stat().st_size
-        day = Day(stage, options)
+        day, used = Day(stage, options), Used()
+        stage.background += [
+            asyncio.ensure_future(use_klm(stage, used)),
+            *(asyncio.ensure_future(read_pages(stage, number, used)) for number in range(PAGES)),
+            asyncio.ensure_future(real.follow_tokens()),
+        ]
+        people = asyncio.ensure_future(real.edit())
         await day.run()
         await asyncio.sleep(min(SETTLE_SECONDS, 30))
+        people.cancel()
         pending = await day.wait_for_pending()
         sampling.cancel()
+        begin, end = day.began, time.time()
+        alerts = await stage.prometheus.alerts(begin, end) if stage.prometheus is not None else []
         found = {
+            "samples": samples,
+            "touched": stage.touched,
+            "kcp writes": list(observing.writes_to_kcp(stage, audit)),
+            "alerts": alerts,
+            "alerts wait": waits_of(),
+            "series": await _series(stage, day) if stage.prometheus is not None else {},
+            "operators": used.summary(),
+            "operators failed": [f"{day.hour_of(at):.2f} {what}" for at, what in used.failed],
+            "real": {
+                "pending": real.pending,
+                "late": real.late,
+                "accesses": {name: len(each) for name, each in real.tokens.items()},
+            },
+            "cores by hour": observing.cores_by_hour(samples, day.hour_of),
             "options": {key: str(value) for key, value in vars(options).items()},
             "start": start,
             "day": {"began": day.began, "seconds": time.time() - day.began},
             "happened": day.happened,
             "left": sorted(stage.left | stage.leaving),
-            "pending": pending,
+            "pending": pending
+            + [{"cluster": name, "cut_off": False, "edited": at} for name, at in real.pending.items()],
             "wrong": await day.wrong(),
             "not ready": await _not_ready(stage),
             "watchers": await stage.fleet.do("watchers"),
@@ -88,6 +119,9 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         }
         for task in stage.background:
             task.cancel()
+        results = await asyncio.gather(*stage.background, people, sampling, return_exceptions=True)
+        if broken := [each for each in results if isinstance(each, Exception)]:
+            day.happened.append({"hour": options.hours, "does": "operators", "failed": repr(broken)[:500]})
     return report.write(folder, found, day.spans, day.hour_of)
 
 
@@ -124,7 +158,7 @@ class Day:
                 outcome = await ACTIONS[entry.does](self.stage, **entry.given)
         except Exception as error:  # noqa: BLE001 - the day goes on, and the report says so
             outcome = {"failed": repr(error)[:500]}
-        span = Span(entry.does, begin, time.time(), entry.is_fault)
+        span = Span(entry.does, begin, time.time(), entry.is_fault, entry.alerts)
         print(f"{self.hour_of(span.end):5.2f} {entry.does}: {outcome}", file=sys.stderr, flush=True)
         self.spans.append(span)
         self.happened.append({"hour": entry.hour, "does": entry.does, "seconds": span.end - begin, **outcome})
@@ -168,6 +202,18 @@ class Day:
         wrong: dict[str, Any] = (await self.stage.fleet.do("wrong", kymas=expected))["wrong"]
         unregistered = sorted(self.stage.joined - expected.keys())
         return wrong | ({"not registered": unregistered} if unregistered else {})
+
+
+async def _series(stage: Stage, day: Day) -> dict[str, dict[str, float]]:
+    """Return how many objects and series each replica has, at the same hour of each day, and in the end."""
+    assert stage.prometheus is not None
+    found = {}
+    days = [day.began + (hour - day.options.begin) * 3600 / day.options.speed for hour in SAME_HOURS]
+    moments = {f"hour {hour:g}": at for hour, at in zip(SAME_HOURS, days, strict=True) if at <= time.time()}
+    for what, at in (moments | {"end": time.time()}).items():
+        for query in SERIES:
+            found[f"{what}: {query}"] = await stage.prometheus.values(query, at)
+    return found
 
 
 async def _all_ready(stage: Stage) -> bool:

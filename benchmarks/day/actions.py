@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import ssl
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,16 +14,19 @@ from typing import Any
 
 import httpx
 
+from benchmarks.day.cluster_rules import REFUSAL
 from benchmarks.day.documents import INSTALLED, MANDATORY, STRATEGY, VERSIONS
 from benchmarks.day.stage import KCP, Stage
+from kube_runtime import KubeError
 from kyma_local.waiting import eventually
-from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES, SECRETS
-from lifecycle_manager_api import names
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_ROLLOUTS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager_api import Kyma, ModuleRollout, names
 
-EXPLAINED_SECONDS = 60.0
-SILENCE_SECONDS = 180.0
-"""A cluster that says nothing is asked after 58 s without an event, and is in Error 30 s after no answer came."""
+MAX_EXPLAINED_SECONDS = 180.0
+NOTICE_SECONDS = 90.0
+"""After which operators undo what is halted."""
 ATTACK_SECONDS = 2.0
+CA = "klm-watcher"
 ROTATE = f"{names.GROUP}/rotate-ca"
 BACKUP = "etcd-backup"
 
@@ -71,21 +75,41 @@ async def release(stage: Stage, module: int, version: str) -> dict[str, Any]:
     """Release a version in waves; wait until it is completed."""
     name, began = INSTALLED[module], time.monotonic()
     await _release(stage, name, version)
-    await eventually(lambda: _has_phase(stage, name, "Completed"), every=2.0)
+    await _until_completed(stage, name, version)
     return {"seconds": round(time.monotonic() - began, 1)}
 
 
 async def release_bad(stage: Stage, module: int, version: str, minutes: float) -> dict[str, Any]:
-    """Release a version that every third cluster refuses; once it is halted, return to the one before."""
+    """Release a version that every third cluster refuses; once it is halted, return to the one before.
+
+    In a small fleet too few clusters refuse it to halt it; then that ends it which is the last to get it.
+    """
     name, began = INSTALLED[module], time.monotonic()
     await _release(stage, name, version)
-    await eventually(lambda: _has_phase(stage, name, "Halted"), every=1.0)
+
+    async def has_failed() -> ModuleRollout | None:
+        found = await _rollout(stage, name, version)
+        if found is None or not found.status.failed:
+            return None
+        ended = found.status.phase in {"Halted", "Completed"}
+        return found if ended or not any(each.waiting or each.under_way for each in found.status.waves) else None
+
+    failed = await eventually(has_failed, every=1.0)
     halted = time.monotonic() - began
+    explained = await _explained(stage, failed.status.failed_clusters[0].kyma, REFUSAL)
+    await stage.pause(0, at_least=NOTICE_SECONDS)
     undone = await stage.klm("rollout", "undo", name, "--channel", "regular", "--yes")
     if undone.code:  # the first rollout of a channel has none before it
         await _release(stage, name, VERSIONS[0])
     await stage.pause(minutes)
-    return {"halted after seconds": round(halted, 1), "undo": (undone.text + undone.errors)[-200:].strip()}
+    return {
+        "phase": failed.status.phase,
+        "after seconds": round(halted, 1),
+        "failed": failed.status.failed,
+        "of": failed.status.clusters,
+        "explained after seconds": explained,
+        "undo": (undone.text + undone.errors)[-200:].strip(),
+    }
 
 
 async def upgrade_mandatory(stage: Stage, version: str) -> dict[str, Any]:
@@ -93,23 +117,47 @@ async def upgrade_mandatory(stage: Stage, version: str) -> dict[str, Any]:
     await stage.kcp.merge_patch(
         MODULE_RELEASE_METAS, MANDATORY, {"spec": {"mandatory": {"version": version}}}, KCP, field_manager="team"
     )
+    await _until_completed(stage, MANDATORY, version)
     return {}
+
+
+async def maintenance_window(stage: Stage, module: int, version: str, minutes: float) -> dict[str, Any]:
+    """Release a version with a downtime while no window is open; open one after a while, and close it in the end."""
+    name = INSTALLED[module]
+    kyma = next(each.metadata.name for each in (await stage.kcp.list(KYMAS, KCP)).items if _has(each, name))
+    await _release(stage, name, version)
+    explained = await _explained(stage, kyma, "maintenance", name, code=0)
+    await stage.pause(minutes)
+    early = [each.metadata.name for each in (await stage.kcp.list(KYMAS, KCP)).items if _has(each, name, version)]
+    stage.write_maintenance_policy(is_open=True)
+    began = time.monotonic()
+    await _until_completed(stage, name, version)
+    stage.write_maintenance_policy(is_open=False)
+    seconds = round(time.monotonic() - began, 1)
+    return {"explained after seconds": explained, "too early": early, "seconds once it is open": seconds}
 
 
 async def region_unreachable(stage: Stage, minutes: float) -> dict[str, Any]:
     """Let a region answer nothing; report after how long one of its clusters is explained."""
     cut = (await stage.fleet.do("cut_off", region="region-5"))["cut_off"]
-    explained = await _explained(stage, cut[0], "✗", within=SILENCE_SECONDS) if cut else 0.0
+    explained = await _explained(stage, cut[0], "✗ cluster") if cut else 0.0
     await stage.pause(minutes, at_least=45)
     await stage.fleet.do("reconnect")
     return {"clusters": len(cut), "explained after seconds": explained}
 
 
 async def rotate_ca(stage: Stage) -> dict[str, Any]:
-    """Request another CA."""
-    mark = {"metadata": {"annotations": {ROTATE: "now"}}}
-    await stage.kcp.merge_patch(SECRETS, "klm-watcher", mark, KCP, field_manager="operators")
-    return {}
+    """Request another CA, and wait until the former one is not trusted any more."""
+    former, began = (await stage.kcp.get(SECRETS, CA, KCP)).data["ca.crt"], time.monotonic()
+    mark = {"metadata": {"annotations": {ROTATE: f"{time.time():.0f}"}}}
+    await stage.kcp.merge_patch(SECRETS, CA, mark, KCP, field_manager="operators")
+
+    async def is_replaced() -> bool:
+        data = (await stage.kcp.get(SECRETS, CA, KCP)).data
+        return data["ca.crt"] != former and not {"next.crt", "former.crt"} & data.keys()
+
+    await eventually(is_replaced, every=1.0)
+    return {"seconds": round(time.monotonic() - began, 1)}
 
 
 async def restart_api_server(stage: Stage) -> dict[str, Any]:
@@ -199,19 +247,24 @@ async def _revision(client: httpx.AsyncClient) -> int:
 async def mistake(stage: Stage) -> dict[str, Any]:
     """Have a user add a module that does not exist, and take it back once it is explained."""
     name = (await stage.fleet.do("edit", mistake=True))["edited"]
+    if not name:
+        return {"nobody": True}
+    stage.touched[name].append(time.time())
     seconds = await _explained(stage, name, "module-of-no-catalog")
     await stage.fleet.do("correct", name=name)
+    stage.touched[name].append(time.time())
     return {"cluster": name, "explained after seconds": seconds}
 
 
-async def _explained(stage: Stage, kyma: str, expected: str, *, within: float = EXPLAINED_SECONDS) -> float:
+async def _explained(stage: Stage, kyma: str, expected: str, *arguments: str, code: int = 1) -> float:
     """Wait until `klm explain` says what is wrong; return after how many seconds, infinity if not within a time."""
     began = time.monotonic()
-    while time.monotonic() - began < within:
-        result = await stage.klm("explain", kyma)
-        if result.code == 1 and expected in result.text:
+    while time.monotonic() - began < MAX_EXPLAINED_SECONDS:
+        result = await stage.klm("explain", kyma, *arguments)
+        if result.code == code and expected in result.text:
             return round(time.monotonic() - began, 1)
         await asyncio.sleep(2)
+    print(f"not explained by {expected!r}:\n{result.text}{result.errors}", file=sys.stderr, flush=True)
     return float("inf")
 
 
@@ -224,9 +277,26 @@ async def _release(stage: Stage, module: str, version: str) -> None:
     )
 
 
-async def _has_phase(stage: Stage, module: str, phase: str) -> bool:
-    result = await stage.klm("rollout", "list")
-    return any(module in line and phase in line for line in result.text.splitlines())
+async def _rollout(stage: Stage, module: str, version: str) -> ModuleRollout | None:
+    """Return the newest rollout of a version, None where there is none, or nobody can be asked."""
+    try:
+        found = (await stage.kcp.list(MODULE_ROLLOUTS, KCP)).items
+    except KubeError:  # the control plane is restarted
+        return None
+    its = [each for each in found if (each.spec.module_name, each.spec.version) == (module, version)]
+    return max(its, key=lambda each: each.spec.revision, default=None)
+
+
+async def _until_completed(stage: Stage, module: str, version: str) -> None:
+    async def is_completed() -> bool:
+        found = await _rollout(stage, module, version)
+        return found is not None and found.status.phase == "Completed"
+
+    await eventually(is_completed, every=2.0)
+
+
+def _has(kyma: Kyma, module: str, version: str = "") -> bool:
+    return any(each.name == module and each.version.startswith(version) for each in kyma.status.modules)
 
 
 ACTIONS: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]] = {
@@ -239,6 +309,7 @@ ACTIONS: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]] = {
         release,
         release_bad,
         upgrade_mandatory,
+        maintenance_window,
         region_unreachable,
         rotate_ca,
         restart_api_server,

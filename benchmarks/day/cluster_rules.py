@@ -1,5 +1,6 @@
 """What the simulated clusters of a day do besides what an API server does: they observe, run workloads, and fail."""
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -7,7 +8,7 @@ from typing import TextIO
 
 import msgspec
 
-from benchmarks.day.documents import BAD_VERSION, refusing
+from benchmarks.day.documents import BAD
 from benchmarks.day.watchers import FleetWatcher
 from benchmarks.processes.fleet_documents import MERGE, THINGS, Document
 from kube_simulation import Answer, ApiRequest, Refused, Rule, SimulatedCluster
@@ -107,10 +108,12 @@ class Workloads(Rule):
 
 
 class WithoutFeature(Rule):
-    """Refuses the version that does not run in this cluster, as a webhook there would."""
+    """Refuses the versions that do not run in this cluster, as a webhook there would."""
+
+    _bad = re.compile(rb"module-\w+-\d" + re.escape(BAD.encode()))
 
     async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
-        if request.is_write and request.body and refusing(request.name, BAD_VERSION).encode() in request.body:
+        if request.is_write and request.body and self._bad.search(request.body):
             raise Refused(403, "Forbidden", REFUSAL)
         return await proceed()
 

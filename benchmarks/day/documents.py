@@ -2,23 +2,21 @@
 
 import base64
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, Document, Layers, catalog
 from kube_runtime import dump_yaml
 from lifecycle_manager_api import names
 
-VERSIONS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0")
-BAD_VERSION = "1.2.0"
-"""The version that every third cluster refuses, of the module that is released with it."""
+VERSIONS = ("1.0.0", *(f"{day}.{number}.0" for day in (1, 2) for number in (1, 2, 3, 4)))
+"""The first ones, and those that are released on each day."""
+BAD, WITH_DOWNTIME = ".2.0", ".4.0"
+"""How versions end that every third cluster refuses, and those that wait for a maintenance window."""
 INSTALLED, OPTIONAL, MANDATORY = MODULES[:7], MODULES[7], MODULES[8]
 REGIONS = 12
 """A twelfth of the clusters is a region: 417 of 5,000."""
 STRATEGY = "careful"
-
-
-def refusing(module: str, version: str) -> str:
-    """Return what the object of a module contains in a version."""
-    return f"{module}-{version}"
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def region_of(number: int) -> str:
@@ -53,6 +51,8 @@ def entries(layers: Layers) -> Iterator[Document]:
         document["metadata"].pop("generation")
         if document["metadata"]["name"] == MANDATORY:
             document["spec"] = {"moduleName": MANDATORY, "mandatory": {"version": VERSIONS[0]}}
+        if document["metadata"]["name"].endswith(WITH_DOWNTIME):
+            document["spec"]["requiresDowntime"] = True
         yield document
 
 
@@ -64,12 +64,24 @@ def policy() -> Document:
     return _object("v1alpha1", "ModulePolicy", CONFIGURED, spec)
 
 
-def strategy(soak_seconds: float) -> Document:
-    """Return the waves of releases: a region first, then the others."""
+def strategies(soak_seconds: float) -> Iterator[Document]:
+    """Yield the waves of releases: a region first, then the others. `default` is for large changes."""
     soak = f"{max(1, round(soak_seconds))}s"
     canary = {"name": "canary", "kymaSelector": {"matchLabels": {names.REGION: region_of(0)}}}
     rules = {"maxConcurrent": "25%", "maxFailures": "5%", "soak": soak}
-    return _object("v1alpha1", "RolloutStrategy", STRATEGY, {"waves": [{**canary, **rules}], "remaining": rules})
+    for name in (STRATEGY, "default"):
+        yield _object("v1alpha1", "RolloutStrategy", name, {"waves": [{**canary, **rules}], "remaining": rules})
+
+
+def maintenance_policy(now: datetime, *, is_open: bool) -> Document:
+    """Return a policy with a window that is open for twelve hours, or opens in three days."""
+    if is_open:
+        begin, end = now - timedelta(hours=1), now + timedelta(hours=11)
+        window = {"days": list(DAYS), "begin": f"{begin:%H:%M:%S}+00:00", "end": f"{end:%H:%M:%S}+00:00"}
+    else:
+        day = DAYS[(now + timedelta(days=3)).weekday()]
+        window = {"days": [day], "begin": "00:00:00+00:00", "end": "01:00:00+00:00"}
+    return {"rules": [], "default": window}
 
 
 def _object(version: str, kind: str, name: str, spec: Document) -> Document:

@@ -9,6 +9,11 @@ from typing import Any
 RECOVERY_SECONDS = 60.0
 """In a fault changes may be late, and for so long after it."""
 MAX_P99_SECONDS = 2.0
+MAX_EXPLAINED_SECONDS = 60.0
+MAX_GROWTH = 0.02
+GROWING = frozenset({"mb", "files", "tasks"})
+OF_SOME = frozenset({"joins", "leaves", "hostile_cluster", "back_up"})
+"""What concerns none but the clusters that are touched."""
 ON_REQUEST = frozenset({"delete", "deletecollection"})
 
 
@@ -29,16 +34,36 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that happened in the day, with its begin and end."""
+    """Something that happened in the day, with its begin and end, and the alerts that should fire."""
 
     name: str
     begin: float
     end: float
     is_fault: bool = False
+    alerts: tuple[str, ...] = ()
 
     def meets(self, change: Change) -> bool:
         """Tell whether a change was under way in it, or shortly after a fault."""
         return change.in_force >= self.begin and change.edited <= self.end + RECOVERY_SECONDS * self.is_fault
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A time in which an alert was active, with its labels. `fired`: for longer than its `for`."""
+
+    alert: str
+    labels: str
+    begin: float
+    end: float
+    fired: bool
+
+    def fires_in(self, speed: float, wait: float) -> bool:
+        """Tell whether it fires in a day that is not compressed, where it would be active for longer."""
+        return self.fired or (self.end - self.begin) * speed >= wait
+
+    def meets(self, span: Span) -> bool:
+        """Tell whether it was active in something that happened, or shortly after."""
+        return self.begin <= span.end + RECOVERY_SECONDS and self.end >= span.begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +131,56 @@ def writes_without_cause(
     `touched` are the times of users' changes by cluster.
     """
     found: Counter[str] = Counter()
+    of_all = [span for span in spans if span.name not in OF_SOME]
     for write in writes:
         at = write["at"]
-        happened = any(span.begin <= at <= span.end + within for span in spans)
+        happened = any(span.begin <= at <= span.end + within for span in of_all)
         if not happened and not any(0 <= at - each <= within for each in touched.get(write["cluster"], ())):
             found[f"{write['verb']} {write['kind']}"] += 1
     return found
+
+
+def missing_alerts(
+    active: Sequence[Active], spans: Iterable[Span], waits: Mapping[str, float], speed: float
+) -> list[str]:
+    """Return the alerts that should have fired in what happened, and would not have in a day of full length."""
+    return [
+        f"{alert} in {span.name}"
+        for span in spans
+        for alert in span.alerts
+        if not any(each.alert == alert and each.meets(span) and each.fires_in(speed, waits[alert]) for each in active)
+    ]
+
+
+def unexpected_alerts(
+    active: Iterable[Active], spans: Sequence[Span], waits: Mapping[str, float], speed: float
+) -> list[Active]:
+    """Return what fired, or would in a day of full length, while nothing happened for which it should."""
+    return [
+        each
+        for each in active
+        if each.fires_in(speed, waits[each.alert])
+        and not any(each.alert in span.alerts and each.meets(span) for span in spans)
+    ]
+
+
+def growth(
+    samples: Iterable[Mapping[str, Any]], hour_of: Callable[[float], float], hours: tuple[float, float]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return the medians of what a process used in some hours of the first and of the second day.
+
+    Only of processes that ran in both.
+    """
+    begin, end = hours
+    found: defaultdict[str, defaultdict[str, tuple[list[float], list[float]]]]
+    found = defaultdict(lambda: defaultdict(lambda: ([], [])))
+    for sample in samples:
+        day, hour = divmod(hour_of(sample["at"]), 24)
+        if begin <= hour < end and day in {0, 1}:
+            for what in GROWING & sample.keys():
+                found[sample["process"]][what][int(day)].append(sample[what])
+    return {
+        process: {what: (statistics.median(a), statistics.median(b)) for what, (a, b) in values.items() if a and b}
+        for process, values in found.items()
+        if any(a and b for a, b in values.values())
+    }

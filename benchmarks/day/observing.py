@@ -1,40 +1,62 @@
 """Samples the processes of a day from outside: CPU time, memory, open files; and counts requests by the audit log."""
 
 import asyncio
+import itertools
 import json
+import os
+import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.day.stage import Stage
 from benchmarks.peers.cpu_time import cpu_seconds
-from kyma_local.processes import ChildProcess
+from kyma_diagnostics.debug_client import DebugFailed, ask
 
 SAMPLE_SECONDS = 5.0
+TASKS_EVERY = 6
+NOT_JUDGED = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
+"""What is written for other reasons than the fleet: of them none is judged."""
+KYMA = re.compile(r"(?:kubeconfig-)?((?:kyma|real)-\d+)(?:-|$)")
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 AGENTS = {"kube-runtime": "Lifecycle Manager and Module Manager", "kube-controller-manager": "kube-controller-manager"}
 Sample = dict[str, float | str]
 
 
 async def sample(stage: Stage, samples: list[Sample]) -> None:
     """Sample all processes until cancelled."""
-    while True:
-        for name, child in _processes(stage).items():
-            if (found := _sample_of(child)) is not None:
+    for number in itertools.count():
+        for name, pid in _processes(stage).items():
+            if (found := _sample_of(pid)) is not None:
                 samples.append({"at": time.time(), "process": name, **found})
+        for each in list(stage.replicas.running) if number % TASKS_EVERY == 0 else ():
+            with suppress(DebugFailed):  # it has just been started or ended
+                text = await asyncio.to_thread(ask, each.debug, "tasks")
+                samples.append({"at": time.time(), "process": each.name, "tasks": float(text.split()[0])})
+        if stage.prometheus is not None:
+            stage.prometheus.scrape(stage.replicas.running)
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-def _processes(stage: Stage) -> dict[str, ChildProcess]:
-    servers = {each.name: each for each in (*stage.clusters.kcp.children, *stage.clusters.etcd.children)}
-    return {each.name: each.child for each in stage.replicas.running} | servers | stage.children
+def _processes(stage: Stage) -> dict[str, int]:
+    children = [*stage.clusters.kcp.children, *stage.clusters.etcd.children, *stage.children.values()]
+    children += [each.child for each in stage.replicas.running]
+    if stage.prometheus is not None:
+        children.append(stage.prometheus.child)
+    own = {"this program": os.getpid(), "simulated clusters": stage.fleet.process.pid}
+    return {each.name: each.pid for each in children} | own
 
 
-def _sample_of(child: ChildProcess) -> dict[str, float] | None:
+def _sample_of(pid: int) -> dict[str, float] | None:
     """Return what a process uses, None when it has ended."""
-    place = Path(f"/proc/{child.pid}")
+    place = Path(f"/proc/{pid}")
     try:
         rss = int((place / "statm").read_text().split()[1]) * 4096 / 2**20
-        return {"cpu": cpu_seconds(child.pid), "mb": rss, "files": float(len(list((place / "fd").iterdir())))}
+        return {"cpu": cpu_seconds(pid), "mb": rss, "files": float(len(list((place / "fd").iterdir())))}
     except OSError:
         return None
 
@@ -42,7 +64,7 @@ def _sample_of(child: ChildProcess) -> dict[str, float] | None:
 def peaks(samples: list[Sample]) -> dict[str, dict[str, float]]:
     """Return the most memory and files of each process, and the CPU time that it used while it was sampled."""
     found: dict[str, dict[str, float]] = {}
-    for each in samples:
+    for each in (each for each in samples if "cpu" in each):
         most = found.setdefault(
             str(each["process"]), {"mb": 0.0, "files": 0.0, "first": float(each["cpu"]), "cpu": 0.0}
         )
@@ -50,6 +72,23 @@ def peaks(samples: list[Sample]) -> dict[str, dict[str, float]]:
         most["files"] = max(most["files"], float(each["files"]))
         most["cpu"] = round(float(each["cpu"]) - most["first"], 1)
     return found
+
+
+def cores_by_hour(samples: list[Sample], hour_of: Callable[[float], float]) -> dict[int, dict[str, float]]:
+    """Return the cores that Lifecycle Manager and the servers of the control plane used, by hour of the day."""
+    used: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    before: dict[str, Sample] = {}
+    for each in (each for each in samples if "cpu" in each):
+        name = str(each["process"])
+        if (last := before.get(name)) is not None and float(each["cpu"]) >= float(last["cpu"]):
+            group = "lifecycle-manager" if name.startswith("lifecycle-manager") else name
+            used[int(hour_of(float(each["at"])))][group] += float(each["cpu"]) - float(last["cpu"])  # type: ignore[assignment]
+        before[name] = each
+    seconds = 3600 / (hour_of(3600.0) - hour_of(0.0))
+    return {
+        hour: {group: round(spent[group] / seconds, 3) for group in ("lifecycle-manager", "kube-apiserver", "etcd")}
+        for hour, spent in sorted(used.items())
+    }
 
 
 def requests_of(stage: Stage, begin: int) -> dict[str, dict[str, int]]:
@@ -65,6 +104,26 @@ def requests_of(stage: Stage, begin: int) -> dict[str, dict[str, int]]:
                 what = "/".join(filter(None, (reference.get("resource", "other"), reference.get("subresource"))))
                 found.setdefault(AGENTS.get(agent, agent), Counter())[f"{event['verb']} {what}"] += 1
     return {agent: dict(counts.most_common(25)) for agent, counts in found.items()}
+
+
+def writes_to_kcp(stage: Stage, begin: int) -> Iterator[dict[str, Any]]:
+    """Yield what Lifecycle Manager and the Module Manager wrote to the control plane, of a cluster or of none."""
+    with (stage.clusters.kcp.directory / "audit.log").open("rb") as log:
+        log.seek(begin)
+        for line in log:
+            event = json.loads(line)
+            reference = event.get("objectRef") or {}
+            kind = reference.get("resource", "")
+            is_ours = event.get("userAgent", "").startswith("kube-runtime") and event["verb"] in WRITES
+            if event["stage"] == "ResponseComplete" and is_ours and kind not in NOT_JUDGED:
+                found = KYMA.match(reference.get("name", ""))
+                yield {
+                    "at": datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),
+                    "cluster": found[1] if found else "",
+                    "verb": event["verb"],
+                    "kind": "/".join(filter(None, (kind, reference.get("subresource")))),
+                    "name": reference.get("name", ""),
+                }
 
 
 def log_lines(stage: Stage) -> dict[str, Counter[str]]:

@@ -28,6 +28,7 @@ class Replica:
     metrics: int
     admission: int
     page: int
+    debug: Path
     is_ready: bool = False
 
 
@@ -64,6 +65,7 @@ class Replicas:
             "--enable-webhooks",
             f"--webhook-bind-address=127.0.0.1:{admission}",
             f"--ui-bind-address=127.0.0.1:{page}",
+            f"--debug-socket={(debug := self.folder / f'{name}.sock')}",
             "--allow-insecure-kubeconfigs",  # the simulated clusters have no users
             "--log-format=json",
             *self.more,
@@ -71,7 +73,7 @@ class Replicas:
         child = await start_child(
             name, command, self.folder / f"{name}.log", {**os.environ, "TMPDIR": str(self.folder)}
         )
-        replica = Replica(name, child, events, metrics, admission, page)
+        replica = Replica(name, child, events, metrics, admission, page, debug)
         self.running.append(replica)
         async with asyncio.timeout(START_SECONDS):
             while not replica.is_ready:

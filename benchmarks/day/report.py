@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,26 +11,34 @@ from typing import Any
 import msgspec
 
 from benchmarks.day import judging
-from benchmarks.day.judging import Change, Span
+from benchmarks.day.judging import Active, Change, Span
 
-CAUSE_SECONDS = 330.0
-"""The longest interval at which something is reconciled without an event, and a little more."""
+CAUSE_SECONDS = 150.0
+"""For so long after a cause something may be written: longer than the interval of canaries."""
+SAME_HOURS = (21.5, 24.0)
+CHANGES = ("changes.jsonl", "changes-real.jsonl")
+LATER = ("explained after seconds", "alerts", "growth")
 Document = dict[str, Any]
 
 
 def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callable[[float], float]) -> int:
     """Judge, write both files, and return 1 if a bar was missed."""
-    changes = [Change(**line) for line in _lines(folder / "changes.jsonl")]
+    changes = [Change(**line) for name in CHANGES for line in _lines(folder / name)]
     began = found["day"]["began"]  # what the start wrote is not judged
     writes = [line for line in _lines(folder / "writes.jsonl") if line["at"] >= began]
-    touched: defaultdict[str, list[float]] = defaultdict(list)
+    hostile = {each["cluster"] for each in found["happened"] if each["does"] == "hostile_cluster" and "cluster" in each}
+    touched: defaultdict[str, list[float]] = defaultdict(list, found["touched"])
     removals: defaultdict[str, list[float]] = defaultdict(list)
     for change in changes:
-        touched[change.cluster].append(change.edited)
+        touched[change.cluster] += change.edited, change.in_force
         if change.what == "remove module":
             removals[change.cluster].append(change.edited)
     calm = judging.delays_of([each.seconds for each in judging.undisturbed(changes, spans)])
     lost = [each for each in found["pending"] if not each["cut_off"]]
+    growth = judging.growth(found.pop("samples"), hour_of, SAME_HOURS)
+    speed, waits, active = float(found["options"]["speed"]), found.pop("alerts wait"), found.pop("alerts")
+    missing = judging.missing_alerts(active, spans, waits, speed)
+    unexpected = judging.unexpected_alerts(active, spans, waits, speed)
     deleted = judging.deletions_without_request(writes, removals, found["left"])
     judged: Document = {
         "changes": asdict(judging.delays_of([each.seconds for each in changes])),
@@ -39,15 +47,34 @@ def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callabl
         "by what else went on": {name: asdict(each) for name, each in judging.by_span(changes, spans).items()},
         "lost": lost,
         "deleted without a request": deleted,
-        "writes without a cause": judging.writes_without_cause(writes, touched, spans, CAUSE_SECONDS),
+        "writes to clusters without a cause": _without_cause(writes, touched, spans, hostile),
+        "writes to the control plane without a cause": _without_cause(found.pop("kcp writes"), touched, spans, hostile),
+        "growth": growth,
     }
+    explained = [each["explained after seconds"] for each in found["happened"] if "explained after seconds" in each]
     bars = {
         "no change is lost": not lost,
         "nothing is deleted that nobody removed": not deleted,
         "p99 of a change without a fault below 2 s": calm.p99 < judging.MAX_P99_SECONDS,
         "every cluster has what its Kyma says": not found["wrong"],
         "everything happened": not any("failed" in each for each in found["happened"]),
+        "each wrong state is explained within a minute": all(
+            each <= judging.MAX_EXPLAINED_SECONDS for each in explained
+        ),
+        "alerts fired that should have, and no others": not missing and not unexpected,
+        "no growth of Lifecycle Manager beyond 2 % at the same hour of two days": all(
+            after <= before * (1 + judging.MAX_GROWTH)
+            for process, values in growth.items()
+            if process.startswith("lifecycle-manager")
+            for before, after in values.values()
+        ),
     }
+    judged["alerts"] = {
+        "missing": missing,
+        "unexpected": [_shown(each, hour_of) for each in unexpected],
+        "active": [_shown(each, hour_of) for each in active],
+    }
+    judged["explained after seconds"] = asdict(judging.delays_of(explained))
     document = {**found, "judged": judged, "bars": bars}
     (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2))
     text = "\n".join(_text(document, judged, bars))
@@ -67,16 +94,32 @@ def _text(found: Document, judged: Document, bars: dict[str, bool]) -> Iterator[
     yield from _table("By hour", judged["by hour"])
     yield from _table("By what else went on", judged["by what else went on"])
     yield from _table("Processes", found["processes"])
+    yield from _table("Cores by hour", found["cores by hour"])
+    yield from _table("What operators used", found["operators"]["times"])
     yield "\n## What happened\n"
     yield from (
         f"- {json.dumps(each, default=str)}" for each in sorted(found["happened"], key=lambda each: each["hour"])
     )
-    for title in ("lost", "deleted without a request", "writes without a cause"):
+    titles = ("lost", "deleted without a request", *(title for title in judged if title.startswith("writes")), *LATER)
+    for title in titles:
         yield f"\n## {title.capitalize()}\n"
         yield f"{json.dumps(judged[title], default=str)[:3000]}"
-    for title in ("wrong", "not ready", "watchers", "requests", "log", "etcd MB"):
+    for title in ("wrong", "not ready", "real", "watchers", "operators", "series", "requests", "log", "etcd MB"):
         yield f"\n## {title.capitalize()}\n"
         yield f"{json.dumps(found[title], default=str, indent=1)[:4000]}"
+
+
+def _without_cause(
+    writes: Sequence[Document], touched: Mapping[str, Sequence[float]], spans: Sequence[Span], hostile: Collection[str]
+) -> dict[str, int]:
+    others = [each for each in writes if each["cluster"] not in hostile]
+    return dict(judging.writes_without_cause(others, touched, spans, CAUSE_SECONDS).most_common())
+
+
+def _shown(active: Active, hour_of: Callable[[float], float]) -> str:
+    fired = "fired" if active.fired else "pending"
+    seconds = active.end - active.begin
+    return f"{hour_of(active.begin):.2f} {active.alert} {active.labels}: {fired}, {seconds:.0f} s"
 
 
 def _table(title: str, rows: Document) -> Iterator[str]:
@@ -89,5 +132,5 @@ def _table(title: str, rows: Document) -> Iterator[str]:
 
 
 def _lines(file: Path) -> Iterator[Document]:
-    with file.open() as lines:
-        yield from map(json.loads, lines)
+    if file.exists():
+        yield from map(json.loads, file.read_text().splitlines())

@@ -13,30 +13,48 @@ CURVE = (1, 1, 1, 1, 1, 2, 5, 20, 60, 100, 100, 90, 60, 80, 95, 95, 80, 50, 25, 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line: the hour, the action, and what it is given. In a fault changes may be late."""
+    """One line: the hour, the action, and what it is given. In a fault changes may be late.
+
+    `alerts` should fire while it lasts. `once`: on the first day only, so that the processes of the second are those of
+    the first one's end.
+    """
 
     hour: float
     does: str
     given: dict[str, Any] = field(default_factory=dict)
     is_fault: bool = False
+    once: bool = False
+    alerts: tuple[str, ...] = ()
 
 
 SCRIPT = (
     Entry(hour=1.0, does="hostile_cluster", given={"seconds": 3.0}),
     Entry(hour=5.0, does="change_catalog"),
     Entry(hour=7.0, does="joins", given={"share": 0.04, "minutes": 60}),
-    Entry(hour=8.0, does="release", given={"module": 0, "version": "1.1.0"}),
-    Entry(hour=9.5, does="leaves", given={"share": 0.02, "minutes": 60}),
+    Entry(hour=8.0, does="release", given={"module": 0, "version": "{day}.1.0"}),
+    Entry(hour=9.5, does="leaves", given={"share": 0.04, "minutes": 60}),
     Entry(hour=9.75, does="back_up"),
     Entry(hour=10.75, does="restore_etcd", is_fault=True),
-    Entry(hour=11.0, does="release_bad", given={"module": 1, "version": "1.2.0", "minutes": 60}),
-    Entry(hour=12.5, does="upgrade_mandatory", given={"version": "1.1.0"}),
-    Entry(hour=13.5, does="region_unreachable", given={"minutes": 40}, is_fault=True),
+    Entry(
+        hour=11.0,
+        does="release_bad",
+        given={"module": 1, "version": "{day}.2.0", "minutes": 60},
+        alerts=("LifecycleManagerRolloutHalted", "LifecycleManagerKymasInError"),
+    ),
+    Entry(hour=12.5, does="upgrade_mandatory", given={"version": "{day}.1.0"}),
+    Entry(
+        hour=13.5,
+        does="region_unreachable",
+        given={"minutes": 40},
+        is_fault=True,
+        alerts=("LifecycleManagerKymasInError", "LifecycleManagerWatcherSilent"),
+    ),
     Entry(hour=15.0, does="rotate_ca"),
     Entry(hour=16.0, does="restart_api_server", is_fault=True),
-    Entry(hour=17.0, does="evict_replica", is_fault=True),
-    Entry(hour=18.0, does="upgrade_lifecycle_manager", is_fault=True),
-    Entry(hour=19.0, does="release", given={"module": 2, "version": "1.3.0"}),
+    Entry(hour=17.0, does="evict_replica", is_fault=True, once=True),
+    Entry(hour=18.0, does="upgrade_lifecycle_manager", is_fault=True, once=True),
+    Entry(hour=19.0, does="release", given={"module": 2, "version": "{day}.3.0"}),
+    Entry(hour=20.5, does="maintenance_window", given={"module": 3, "version": "{day}.4.0", "minutes": 30}),
 )
 
 
@@ -49,8 +67,12 @@ def edits_a_second(hour: float, clusters: int) -> float:
 
 
 def entries_between(begin: float, end: float) -> Iterator[Entry]:
-    """Yield what happens in some hours, in their order; a second day repeats the first."""
+    """Yield what happens in some hours, in their order; a second day repeats the first with other versions."""
     for day in range(int(end // 24) + 1):
         for entry in SCRIPT:
-            if begin <= entry.hour + 24 * day < end:
-                yield replace(entry, hour=entry.hour + 24 * day)
+            if begin <= entry.hour + 24 * day < end and not (day and entry.once):
+                given = {
+                    key: value.format(day=day + 1) if isinstance(value, str) else value
+                    for key, value in entry.given.items()
+                }
+                yield replace(entry, hour=entry.hour + 24 * day, given=given)

@@ -1,24 +1,35 @@
-"""All that runs in a day: control plane and etcd, replicas, Module Manager, real and simulated user clusters."""
+"""All that runs in a day but the real clusters: control plane, replicas, Module Manager, Prometheus, clusters."""
 
 import asyncio
 import random
 import sys
+import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.day import documents, service
+from benchmarks.day.prometheus import Prometheus, run_prometheus
 from benchmarks.day.replicas import Replicas
 from benchmarks.processes.fleet import FleetProcess, run_controlled, serve_layers
 from benchmarks.processes.fleet_documents import CONFIGURED, Document, Layers, kyma_name
-from kube_runtime import Client, ClientOptions, ClusterUnreachable, NotFound, dump_yaml
+from kube_runtime import (
+    Client,
+    ClientOptions,
+    ClusterUnreachable,
+    NotFound,
+    dump_yaml,
+    load_yaml,
+    parse_objects,
+)
 from kyma_demo.environment import Environment, prepare_kcp
-from kyma_demo.playground.kubelet import WatcherKubelet
 from kyma_fleet.identities import create_identity
-from kyma_local.cluster import LocalCluster
 from kyma_local.clusters import LocalClusters
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
@@ -28,22 +39,26 @@ from kyma_module_manager.rights import lease_namespace_of, roles_of
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
+from tests.debian import NoPackage
 from tests.klm import Output, run_klm
 
 KCP = names.KCP_NAMESPACE
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60, user_agent="operators")
 JOINS_AT_A_TIME = 10
+MAINTENANCE = "maintenance-policy.json"
 
 
 @dataclass(eq=False)
 class Stage:
-    """What runs, for the actions."""
+    """What runs, for the actions. `touched` are the times at which something was done to a cluster."""
 
     folder: Path
     clusters: LocalClusters
     kcp: Client
     fleet: FleetProcess
     replicas: Replicas
+    prometheus: Prometheus | None
+    operators_token: str
     chance: random.Random
     speed: float
     modules: int
@@ -51,7 +66,7 @@ class Stage:
     joined: set[str] = field(default_factory=set)
     leaving: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
-    real: dict[str, LocalCluster] = field(default_factory=dict)
+    touched: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     numbers: int = 0
     background: list["asyncio.Future[None]"] = field(default_factory=list)
 
@@ -63,6 +78,11 @@ class Stage:
     async def klm(self, *arguments: str) -> Output:
         """Run `klm` as an operator does."""
         return await run_klm(self.kubeconfig, *arguments)
+
+    def write_maintenance_policy(self, *, is_open: bool) -> None:
+        """Write when upgrades with a downtime may be installed."""
+        policy = documents.maintenance_policy(datetime.now(UTC), is_open=is_open)
+        (self.folder / MAINTENANCE).write_bytes(msgspec.json.encode(policy))
 
     async def pause(self, minutes: float, at_least: float = 0.0) -> None:
         """Wait for some minutes of the day."""
@@ -82,6 +102,7 @@ class Stage:
                 await self.kcp.create(SECRETS, secret, KCP, field_manager="broker")
                 await self.kcp.create(KYMAS, kyma, KCP, field_manager="broker")
             self.joined.add(name)
+            self.touched[name].append(time.time())
             return name
 
         return list(await asyncio.gather(*map(join_one, range(first, first + count))))
@@ -90,6 +111,7 @@ class Stage:
         """Let a cluster leave, as a broker does; return what is left in it."""
         self.joined.discard(name)
         self.leaving.add(name)
+        self.touched[name].append(time.time())
         await self.kcp.delete(KYMAS, name, KCP)
         await eventually(lambda: self._is_gone(name), every=0.5)
         with suppress(NotFound):
@@ -118,9 +140,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(
-    folder: Path, *, real: int, seed: int, speed: float, modules: int, replicas: int
-) -> AsyncIterator[Stage]:
+async def open_stage(folder: Path, *, seed: int, speed: float, modules: int, replicas: int) -> AsyncIterator[Stage]:
     """Start everything but the clusters' registration."""
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         layers = await stack.enter_async_context(serve_layers(folder, documents.VERSIONS))
@@ -131,18 +151,21 @@ async def open_stage(
             await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS)
         )
         catalog = documents.entries(msgspec.json.decode(layers.read_bytes(), type=Layers))
-        entries = [*catalog, documents.policy(), documents.strategy(600 / speed)]
-        manager, module = await _prepare(clusters, kcp, folder, entries)
+        entries = [*catalog, documents.policy(), *documents.strategies(600 / speed)]
+        manager, module, token = await _prepare(clusters, kcp, folder, entries)
         event_port, admission_port = free_port(), free_port()
         fleet = await stack.enter_async_context(
             run_controlled(
                 "clusters", f"--folder={folder}", f"--port={event_port}", f"--seed={seed}", package="benchmarks.day"
             )
         )
-        more = (f"--self-signed-ca-rotation-grace={max(1, round(600 / speed))}s",)
+        grace = f"--self-signed-ca-rotation-grace={max(1, round(600 / speed))}s"
+        more = (grace, f"--maintenance-policy={folder / MAINTENANCE}")
         running = Replicas(manager, folder, event_port, more)
         chance = random.Random(seed)  # noqa: S311 - the same day each time
-        stage = Stage(folder, clusters, kcp, fleet, running, chance, speed, modules)
+        prometheus = await _prometheus(folder, stack)
+        stage = Stage(folder, clusters, kcp, fleet, running, prometheus, token, chance, speed, modules)
+        stage.write_maintenance_policy(is_open=False)
         background = [
             tasks.create_task(running.probe()),
             tasks.create_task(service.serve(event_port, lambda: running.ready("events"))),
@@ -153,8 +176,6 @@ async def open_stage(
         await asyncio.gather(*(running.start() for _ in range(replicas)))
         stage.children["module-manager"] = await _start_module_manager(stage, module)
         stack.push_async_callback(stage.children["module-manager"].stop)
-        if real:
-            background += await _add_real_clusters(stage, real, stack, tasks, event_port)
         try:
             yield stage
         finally:
@@ -162,14 +183,31 @@ async def open_stage(
                 task.cancel()
 
 
-async def _prepare(clusters: LocalClusters, kcp: Client, folder: Path, entries: list[Document]) -> tuple[Path, Path]:
-    """Prepare the control plane as the demo does; return the kubeconfigs of Lifecycle Manager and Module Manager."""
+async def _prometheus(folder: Path, stack: AsyncExitStack) -> Prometheus | None:
+    try:
+        return await stack.enter_async_context(run_prometheus(folder / "prometheus"))
+    except NoPackage as error:
+        print(f"no alerts are evaluated: {error}", file=sys.stderr, flush=True)
+        return None
+
+
+async def _prepare(
+    clusters: LocalClusters, kcp: Client, folder: Path, entries: list[Document]
+) -> tuple[Path, Path, str]:
+    """Prepare the control plane as the demo does.
+
+    Return the kubeconfigs of Lifecycle Manager and Module Manager, and the token of operators who read.
+    """
     kubeconfig = clusters.kcp.admin_kubeconfig
     manager, _ = await prepare_kcp(Environment(kcp, kcp, kubeconfig, kubeconfig, folder, clusters))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": lease_namespace_of(CONFIGURED)}}
     await apply_objects(kcp, "---\n".join(map(dump_yaml, [namespace, *entries])))
     module = await create_identity(kcp, kubeconfig, name="module-configured", namespace=KCP, roles=roles_of(CONFIGURED))
-    return manager, write_private(folder / "module-configured.kubeconfig", module)
+    texts = files("kyma_fleet").joinpath("rbac.yaml").read_text()
+    roles = [each.document for each in parse_objects(texts) if each.name == "klm-viewer"]
+    viewer = await create_identity(kcp, kubeconfig, name="operators", namespace=KCP, roles=roles)
+    token = str(load_yaml(viewer)["users"][0]["user"]["token"])
+    return manager, write_private(folder / "module-configured.kubeconfig", module), token
 
 
 async def _start_module_manager(stage: Stage, kubeconfig: Path) -> ChildProcess:
@@ -181,32 +219,3 @@ async def _start_module_manager(stage: Stage, kubeconfig: Path) -> ChildProcess:
         "--health-address=127.0.0.1:0",
     ]
     return await start_child("module-manager", command, stage.folder / "module-manager.log")
-
-
-async def _add_real_clusters(
-    stage: Stage, count: int, stack: AsyncExitStack, tasks: asyncio.TaskGroup, event_port: int
-) -> list["asyncio.Task[None]"]:
-    """Start real clusters with an etcd of their own, and let them join by `klm join`, with tokens of ten minutes.
-
-    Their Watchers run as processes, and their module objects are applied; nobody edits there.
-    """
-    theirs = await stack.enter_async_context(
-        LocalClusters.start(skrs=count - 1, directory=stage.folder / "real", workloads=True)
-    )
-    kubelets = []
-    for number, cluster in enumerate((theirs.kcp, *theirs.skrs)):
-        name = f"real-{number}"
-        client = await stack.enter_async_context(
-            await Client.from_environment(cluster.admin_kubeconfig, options=OPTIONS)
-        )
-        routes = cluster.directory / "routes"
-        kubelet = WatcherKubelet(name, client, routes, stage.folder / "real", event_port)
-        kubelets.append(tasks.create_task(kubelet.run()))
-        modules = (f"--module={each}" for each in documents.modules_of(number, stage.modules))
-        joined = await stage.klm(
-            "join", name, f"--kubeconfig={cluster.admin_kubeconfig}", "--any-module", "--token-lifetime=10m", *modules
-        )
-        if joined.code:
-            raise RuntimeError(f"klm join {name}: {joined.text}{joined.errors}")
-        stage.real[name] = cluster
-    return kubelets

@@ -1,21 +1,30 @@
 """The script of the day is complete, and its rules find what they should."""
 
 import inspect
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from benchmarks.day.actions import ACTIONS
+from benchmarks.day.documents import VERSIONS, maintenance_policy
 from benchmarks.day.judging import (
+    Active,
     Change,
     Span,
     by_hour,
     by_span,
     delays_of,
     deletions_without_request,
+    growth,
+    missing_alerts,
     undisturbed,
+    unexpected_alerts,
     writes_without_cause,
 )
+from benchmarks.day.prometheus import waits_of
 from benchmarks.day.script import CURVE, PEAK_EDITS, SCRIPT, Entry, edits_a_second, entries_between
+from lifecycle_manager.rollout.maintenance import Window
 
 QUICK = Change("kyma-1", "configure", edited=100.0, in_force=100.5)
 LATE = Change("kyma-2", "configure", edited=210.0, in_force=240.0)
@@ -39,10 +48,29 @@ def test_script_is_in_the_order_of_the_hours_and_backs_up_an_hour_before_the_res
     assert at["restore_etcd"] - at["back_up"] == 1.0
 
 
-def test_second_day_repeats_the_first() -> None:
+def test_second_day_repeats_the_first_with_other_versions_and_the_same_replicas() -> None:
     first, second = (list(entries_between(begin, begin + 24)) for begin in (0.0, 24.0))
-    assert [each.does for each in second] == [each.does for each in first]
-    assert [each.hour - 24 for each in second] == [each.hour for each in first]
+    repeated = [each for each in first if not each.once]
+    assert [each.does for each in second] == [each.does for each in repeated]
+    assert [each.hour - 24 for each in second] == [each.hour for each in repeated]
+    assert {each.does for each in first if each.once} == {"evict_replica", "upgrade_lifecycle_manager"}
+    versions = [[each.given["version"] for each in day if "version" in each.given] for day in (first, second)]
+    assert {*versions[0], *versions[1]} <= set(VERSIONS)
+    assert not {*versions[0]} & {*versions[1]}
+
+
+def test_each_alert_that_should_fire_is_one_of_the_chart() -> None:
+    assert {alert for entry in SCRIPT for alert in entry.alerts} <= waits_of().keys()
+
+
+@pytest.mark.parametrize("hour", [0, 9, 23])
+def test_maintenance_window_is_open_or_closed_at_any_time_of_the_day(hour: int) -> None:
+    now = datetime(2026, 3, 1, hour, 30, tzinfo=UTC)
+    for is_open in (True, False):
+        window = msgspec.convert(maintenance_policy(now, is_open=is_open)["default"], Window)
+        span = window.next(now, timedelta(minutes=20))
+        assert span is not None
+        assert span.holds(now) is is_open
 
 
 def test_rate_of_edits_follows_the_curve_and_the_size_of_the_fleet() -> None:
@@ -82,3 +110,26 @@ def test_write_without_a_user_and_without_an_action_is_found() -> None:
     assert writes_without_cause([write], {}, [FAULT], within=10) == {"apply configmaps": 1}
     assert not writes_without_cause([write], {"kyma-1": [45.0]}, [], within=10)
     assert not writes_without_cause([{**write, "at": 225.0}], {}, [FAULT], within=10)
+    assert writes_without_cause([write], {}, [Span("joins", 0.0, 100.0)], within=10) == {"apply configmaps": 1}
+
+
+def test_alert_that_would_fire_in_a_day_of_full_length_is_missed_or_unexpected() -> None:
+    active = Active("Silent", "kyma=1", 200.0, 230.0, fired=False)
+    waits, outage = {"Silent": 600.0}, Span("outage", 190.0, 220.0, alerts=("Silent",))
+    assert not missing_alerts([active], [outage], waits, speed=20)
+    assert missing_alerts([active], [outage], waits, speed=10) == ["Silent in outage"]
+    assert missing_alerts([], [outage], waits, speed=20) == ["Silent in outage"]
+    assert not unexpected_alerts([active], [outage], waits, speed=20)
+    assert unexpected_alerts([active], [], waits, speed=20) == [active]
+    assert not unexpected_alerts([active], [], waits, speed=10)
+
+
+def test_growth_compares_the_same_hours_of_a_process_that_ran_on_both_days() -> None:
+    samples = [
+        {"at": 22.0, "process": "a", "mb": 100.0},
+        {"at": 23.0, "process": "a", "mb": 102.0},
+        {"at": 30.0, "process": "a", "mb": 900.0},
+        {"at": 46.0, "process": "a", "mb": 105.0},
+        {"at": 46.0, "process": "b", "mb": 7.0},
+    ]
+    assert growth(samples, lambda at: at, (21.5, 24.0)) == {"a": {"mb": (101.0, 105.0)}}
