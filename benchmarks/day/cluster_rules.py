@@ -113,7 +113,8 @@ class WithoutFeature(Rule):
     _bad = re.compile(rb"module-\w+-\d" + re.escape(BAD.encode()))
 
     async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
-        if request.is_write and request.body and self._bad.search(request.body):
+        is_module = request.is_write and request.kind is not None and request.kind.plural == "configmaps"
+        if is_module and self._bad.search(request.body):
             raise Refused(403, "Forbidden", REFUSAL)
         return await proceed()
 

@@ -1,18 +1,23 @@
 """The real clusters of a day: API servers with an etcd, real Watchers, a module's operator, and a person who edits."""
 
 import asyncio
+import json
 import random
+import shutil
 import time
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from benchmarks.day.documents import modules_of
 from benchmarks.day.stage import KCP, OPTIONS, Stage
-from kube_runtime import Client, KubeError, NotFound, Resource
+from benchmarks.processes.fleet_documents import Document
+from kube_runtime import Client, KindUnknown, KubeError, NotFound, Resource
 from kyma_demo.playground.kubelet import WatcherKubelet
 from kyma_local.clusters import LocalClusters
 from kyma_local.waiting import eventually
@@ -29,7 +34,7 @@ LATE_SECONDS = 120.0
 
 @dataclass(eq=False)
 class RealClusters:
-    """The clients of the real clusters, by the name of their Kyma.
+    """The clients and kubeconfigs of the real clusters, by the name of their Kyma.
 
     `pending` are changes of people that are not in force, `late` the ones that were not within a time, and `tokens` how
     many different accesses Lifecycle Manager has had.
@@ -37,6 +42,7 @@ class RealClusters:
 
     stage: Stage
     clients: dict[str, Client] = field(default_factory=dict)
+    kubeconfigs: dict[str, Path] = field(default_factory=dict)
     pending: dict[str, float] = field(default_factory=dict)
     late: list[str] = field(default_factory=list)
     tokens: dict[str, set[str]] = field(default_factory=dict)
@@ -51,10 +57,8 @@ class RealClusters:
                 await self._edit_one(name, client, f"by a person, {number} of {name}.")
 
     async def _edit_one(self, name: str, client: Client, text: str) -> None:
+        await _patch(self.kubeconfigs[name], client, {"spec": {"text": text}})
         at = self.pending[name] = time.time()
-        await client.merge_patch(
-            THINGS, "default", {"spec": {"text": text}}, names.SKR_NAMESPACE, field_manager="kubectl-edit"
-        )
         try:
             async with asyncio.timeout(LATE_SECONDS):
                 await eventually(lambda: _is_in_force(client, text), every=0.02)
@@ -113,7 +117,7 @@ async def _add(
         )
         if joined.code:
             raise RuntimeError(f"klm join {name}: {joined.text}{joined.errors}")
-        real.clients[name] = client
+        real.clients[name], real.kubeconfigs[name] = client, cluster.admin_kubeconfig
 
 
 async def _operate(client: Client) -> None:
@@ -124,9 +128,22 @@ async def _operate(client: Client) -> None:
             if thing.get("status", {}).get("state") != "Ready":
                 ready = {"status": {"state": "Ready"}}
                 await client.merge_patch(THINGS, "default", ready, names.SKR_NAMESPACE, field_manager="operator")
-        except NotFound:
-            pass
+        except (NotFound, KindUnknown):
+            pass  # it is not installed yet, or not any more
         await asyncio.sleep(OPERATOR_SECONDS)
+
+
+async def _patch(kubeconfig: Path, client: Client, patch: Document) -> None:
+    """Change the default Thing as a person does: by kubectl, where there is one."""
+    if (kubectl := shutil.which("kubectl")) is None:
+        await client.merge_patch(THINGS, "default", patch, names.SKR_NAMESPACE, field_manager="kubectl-edit")
+        return
+    where = (f"--kubeconfig={kubeconfig}", f"--namespace={names.SKR_NAMESPACE}", "--field-manager=kubectl-edit")
+    command = (kubectl, *where, "patch", "things.example.com", "default", "--type=merge", f"-p={json.dumps(patch)}")
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=STDOUT)
+    text, _ = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"kubectl: {text.decode()}")
 
 
 async def _is_in_force(client: Client, text: str) -> bool:
