@@ -18,7 +18,7 @@ from lifecycle_manager_api import Watched, WatchedGvk
 from tests.takeover_from_go.played import status_of
 
 Proceed = Callable[[], Awaitable[Answer]]
-REFUSAL = "denied the request: this version needs a feature that the cluster does not have"
+REFUSAL = 'admission webhook "features" denied the request: this version needs a feature that the cluster does not have'
 
 
 @dataclass(frozen=True, slots=True)
