@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from kube_runtime import Client, Invalid, RequestTooLarge, stored_size
+from kube_runtime import Client, Invalid, RequestTooLarge, parse_manifest, stored_size
+from kyma_module_manager import ObjectsRefused
+from kyma_module_manager.rendering import encode_objects
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.sync_resource.status import MAX_OBJECT_BYTES
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
+from tests.real_modules.corpus import WITHOUT, RealManifest, found
 
 SPEC = {"kyma": "demo", "module": "keda"}
 
@@ -42,3 +46,23 @@ async def test_text_beyond_the_limit_is_refused_by_the_crd_or_by_etcd(served: Cl
     escaped = document("escaped", spec={**SPEC, "resource": "<" * (MAX_TEXT_BYTES // 3)})
     with pytest.raises(RequestTooLarge):
         await served.apply(SYNC_RESOURCES, "escaped", escaped, "default", field_manager="test")
+
+
+@pytest.mark.skipif(not found(), reason=WITHOUT)
+@pytest.mark.parametrize("manifest", found(), ids=str)
+async def test_sdk_accepts_of_real_manifests_what_is_stored(served: Client, manifest: RealManifest) -> None:
+    """What it refuses is refused by the API server too, even without a space."""
+    documents = [each.document for each in parse_manifest(manifest.texts[1]).objects]
+    name = f"real-{manifest.name}"
+
+    async def stored(text: str) -> str:
+        written = document(name, spec={**SPEC, "resource": text})
+        return (await served.apply(SYNC_RESOURCES, name, written, "default", field_manager="test")).spec.resource
+
+    try:
+        text = encode_objects(documents).text
+    except ObjectsRefused:
+        with pytest.raises((Invalid, RequestTooLarge)):
+            await stored(msgspec.json.encode(documents).decode())
+    else:
+        assert await stored(text) == text

@@ -12,6 +12,7 @@ from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, 
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from lifecycle_manager_api import ModuleConfig, SyncResource
+from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
 MakeConfig = Callable[..., ModuleConfig]
 MakeSyncResource = Callable[..., SyncResource]
@@ -295,6 +296,25 @@ async def test_what_is_refused_for_its_size_is_reported_once_and_not_retried(
     rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
     assert rendered["reason"] == "ObjectsRefused"
     assert "the largest is ConfigMap media (v1) with 138" in rendered["message"]
+
+
+async def test_objects_that_are_too_large_are_reported_and_neither_written_nor_retried(
+    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
+) -> None:
+    @module_manager("cloud-resources", crd=dict)
+    def large(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for name in ("one", "two"):
+            data = {"text": "x" * (MAX_TEXT_BYTES // 2)}
+            yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+    plane.configs[key] = make_config()
+
+    assert await Loop(plane, now, large).reconcile(key) == Result()
+    ((kind, document),) = plane.written
+    assert kind == "status"
+    rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
+    assert rendered["reason"] == "ObjectsRefused"
+    assert f"more than the maximum of {MAX_TEXT_BYTES}" in rendered["message"]
 
 
 async def test_permanent_error_is_written_to_the_status_and_not_retried(
