@@ -1,22 +1,13 @@
 """The attacks that the reference lists are tried: each names tests that exist."""
 
-import ast
 from pathlib import Path
 
 import pytest
 
+from tests.structure.definitions import definitions
 from tools.documentation.reference.attacks import Attack, attacks
 
 ALL = [each for those in attacks().values() for each in those]
-
-
-def functions() -> frozenset[str]:
-    return frozenset(
-        each.name
-        for file in Path("tests").rglob("test_*.py")
-        for each in ast.walk(ast.parse(file.read_text(), str(file)))
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
 
 
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.attack[:60])
@@ -30,4 +21,5 @@ def test_tests_and_benchmarks_of_attacks_exist() -> None:
     named = {name for each in ALL for name in each.tests}
     files = {f"benchmarks.{file.stem}" for file in Path("benchmarks").glob("*.py")}
     assert len(named) > 50
-    assert not named - functions() - files
+    functions = {each.name for each in definitions() if not each.is_class and "/test_" in each.file}
+    assert not named - functions - files

@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stderr
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +44,12 @@ class Line(NamedTuple):
     whole: bool
 
 
-def lines() -> Iterator[Line]:
+@cache
+def lines() -> tuple[Line, ...]:
+    return tuple(_lines())
+
+
+def _lines() -> Iterator[Line]:
     listed = subprocess.run(["git", "ls-files", "*.md"], check=True, capture_output=True, text=True).stdout.split()
     for name in sorted({*listed} - {"CHANGELOG.md", *map(str, kept())}):
         text = Path(name).read_text()
@@ -71,9 +77,14 @@ def commands(program: str) -> list[tuple[Line, list[str]]]:
     return [(line, shlex.split(END.split(text)[0])[start:]) for line, text in zip(found, plain, strict=True)]
 
 
+@cache
+def command_of(program: typer.Typer) -> Any:
+    return get_command(program)
+
+
 def wrong_in_klm(words: list[str], *, whole: bool, program: typer.Typer = app) -> str:
     """Return what `klm` would refuse, with exception of values that stand for others."""
-    command: Any = get_command(program)
+    command = command_of(program)
     path, rest = str(program.info.name), list(words)
     while isinstance(command, TyperGroup) and rest and not rest[0].startswith("-"):
         name = rest.pop(0)

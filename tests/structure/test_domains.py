@@ -5,6 +5,7 @@ import asyncio
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -76,6 +77,7 @@ def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
+@cache
 def tree_of(file: Path) -> ast.Module:
     return ast.parse(file.read_text(), str(file))
 

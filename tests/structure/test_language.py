@@ -59,32 +59,30 @@ NOT_OURS = {
 
 PATTERNS = {re.compile(pattern): instead for pattern, instead in INSTEAD.items()}
 ALLOWED = re.compile("|".join(NOT_OURS))
-SUFFIXES = {".py", ".md", ".yaml", ".yml", ".template", ".toml", ".tpl", ".json", ".svg", ".txt"}
-OURS = Path(__file__)
+READ = ("*.py", "*.md", "*.yaml", "*.yml", "*.template", "*.toml", "*.tpl", "*.json", "*.svg", "*.txt")
+FILES = (*READ, "*Makefile", "*Dockerfile", f":!{Path(__file__).relative_to(Path.cwd())}")
+"""The tracked files that people read; not this one."""
 
 
-def tracked_texts() -> list[Path]:
-    """Return the files that people read: everything tracked, data of upstream and locks excepted."""
-    listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
-    files = [Path(name) for name in listed.split("\0") if name]
-    return [
-        file
-        for file in files
-        if (file.suffix in SUFFIXES or file.name in {"Makefile", "Dockerfile"})
-        and file.resolve() != OURS
-        and file.is_file()
-    ]
+def lines_with(*patterns: str) -> list[str]:
+    """Return the lines of these files that match, as `file:line:text`; git searches them 30 times faster than `re`."""
+    asked = [word for pattern in patterns for word in ("-e", pattern)]
+    done = subprocess.run(
+        ["git", "grep", "-nIP", *asked, "--", *FILES], check=False, capture_output=True, text=True, errors="replace"
+    )
+    assert done.returncode in {0, 1}, done.stderr  # 1: none
+    return done.stdout.splitlines()
 
 
 def findings() -> list[str]:
     """Return each use of a word to avoid as `file:line: word (write: …)`."""
     found = []
-    for file in tracked_texts():
-        for number, line in enumerate(file.read_text(errors="replace").splitlines(), start=1):
-            ours = ALLOWED.sub("", line)
-            for pattern, instead in PATTERNS.items():
-                if match := pattern.search(ours):
-                    found.append(f"{file}:{number}: {match[0]!r} (write: {instead})")
+    for line in lines_with(*INSTEAD):
+        file, number, text = line.split(":", 2)
+        ours = ALLOWED.sub("", text)
+        for pattern, instead in PATTERNS.items():
+            if match := pattern.search(ours):
+                found.append(f"{file}:{number}: {match[0]!r} (write: {instead})")
     return found
 
 
@@ -110,6 +108,4 @@ def test_each_kind_of_word_to_avoid_is_found(line: str) -> None:
 
 
 def test_each_exception_is_used() -> None:
-    texts = [file.read_text(errors="replace") for file in tracked_texts()]
-    unused = [name for name in NOT_OURS if not any(re.search(name, text) for text in texts)]
-    assert not unused
+    assert [name for name in NOT_OURS if not lines_with(name)] == []

@@ -2,7 +2,10 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
+
+from tests.structure.definitions import definitions
 
 MAX_NAME_LENGTH = 80
 
@@ -14,6 +17,7 @@ def sources() -> list[Path]:
     return sorted(file for where in ("*", "*/*") for file in Path().glob(f"{where}/src/**/*.py"))
 
 
+@cache
 def classes() -> dict[str, list[str]]:
     """Return where each public class is defined, by its name."""
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -37,21 +41,10 @@ def test_each_exception_is_used() -> None:
 
 
 def test_names_of_tests_have_at_most_eighty_characters() -> None:
-    names = {
-        each.name: str(file)
-        for file in Path("tests").rglob("test_*.py")
-        for each in ast.walk(ast.parse(file.read_text(), str(file)))
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_")
-    }
-    assert {name: file for name, file in names.items() if len(name) > MAX_NAME_LENGTH} == {}
+    tests = [each for each in definitions() if each.name.startswith("test_")]
+    assert [each for each in tests if len(each.name) > MAX_NAME_LENGTH] == []
 
 
 def test_there_is_one_world() -> None:
     """What drives a single controller, or real clusters, is named for that."""
-    worlds = [
-        str(file)
-        for file in Path("tests").rglob("*.py")
-        for each in ast.walk(ast.parse(file.read_text(), str(file)))
-        if isinstance(each, ast.ClassDef) and each.name.endswith("World")
-    ]
-    assert worlds == ["tests/world.py"]
+    assert [each.file for each in definitions() if each.is_class and each.name.endswith("World")] == ["tests/world.py"]
