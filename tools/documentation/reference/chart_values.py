@@ -107,6 +107,8 @@ def _values(chart: str) -> Iterator[Value]:
     above: list[str] = []
     path: list[tuple[int, str]] = []
     for line in Path("charts", chart, "values.yaml").read_text().splitlines():
+        if line.strip().startswith("#  "):
+            continue  # an example of the value above
         if line.strip().startswith("#"):
             above.append(line.strip().lstrip("# "))
         elif found := LINE.match(line):
