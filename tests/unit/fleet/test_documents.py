@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -19,7 +20,9 @@ from kyma_fleet.comparison import ClusterComparison
 from kyma_fleet.documents import Document, print_document
 from kyma_fleet.explanation.command import KymaEvents, KymaExplanation
 from kyma_fleet.images import Images
-from kyma_fleet.listing.kinds import KINDS
+from kyma_fleet.listing.formats import output_for
+from kyma_fleet.listing.kinds import KINDS, beside, kind_named
+from kyma_fleet.listing.selection import Selection
 from kyma_fleet.preview import ReleasePreview
 from kyma_fleet.rollouts import TITLES, WAVE_TITLES, RolloutList, RolloutStatus
 from kyma_fleet.screen import LiveTable, Screen
@@ -27,9 +30,10 @@ from kyma_fleet.status import FleetStatus
 from kyma_fleet.steering import ChangeReport
 from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
-from lifecycle_manager.rollout.standing import RolloutStanding
-from tests.unit.fleet_page.rollouts import rollout
+from lifecycle_manager.rollout.standing import RolloutStanding, standings
+from tests.unit.fleet_page.rollouts import LATER, TIME, rollout
 
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 RUNS = "prints its progress while it runs"
 WITHOUT_OUTPUT = {
     "run": RUNS,
@@ -156,3 +160,41 @@ def test_status_of_a_rollout_fits_80_columns_and_names_the_first_cause(
     assert "…" not in table
     assert [line.split()[0] for line in table.splitlines()] == ["WAVE", "canary", "europe", "remaining"]
     assert ("HELD" in table, "AWAY" in table) == (not standings, not standings)
+
+
+def test_every_command_has_the_same_words_for_a_rollout_that_was_taken_back() -> None:
+    spec = {"version": "2.0.0", "formerVersion": "1.0.0"}
+    undone = rollout("keda", phase="Superseded", message="another version is rolled out", spec=spec)
+    back = rollout(
+        "keda",
+        revision=3,
+        phase="Completed",
+        failed={},
+        spec={"undoes": "keda-regular-2", "version": "1.0.0", "formerVersion": "2.0.0"},
+    )
+    words = standings([undone, back])
+    stream = io.StringIO()
+    screen = Screen(stream=stream)
+    RolloutStatus(rollout=undone, standing=words[undone.metadata.name]).print_table(screen)
+    how = "TakenBack: 2.0.0 was taken back by keda-regular-3, which returns to 1.0.0."
+    assert stream.getvalue().splitlines()[1].strip() == how
+
+    stream.truncate(0)
+    RolloutList(at=NOW, items=(undone, back), standings=tuple(words.values())).print_table(screen)
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[2] for line in lines[1:3]] == ["TakenBack", "Completed"]
+    assert lines[3:] == ["keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force"]
+
+    stream.truncate(0)
+    kind = beside([undone, back], kind_named("rollouts"))
+    output_for(kind, Selection(), screen, watch=False).page([undone, back], NOW)
+    assert [line.split()[1] for line in stream.getvalue().splitlines()[1:]] == ["TakenBack", "Completed"]
+
+
+def test_wave_with_too_many_failures_is_neither_done_nor_soaking() -> None:
+    failing = {"name": "canary", "clusters": 1, "failed": 1, "startedAt": TIME, "settledAt": TIME}
+    halted = rollout(waves=[failing, LATER])
+    stream = io.StringIO()
+    RolloutStatus(rollout=halted, standing=RolloutStanding("Halted")).print_table(Screen(width=80, stream=stream))
+    states = [line.split()[-1] for line in stream.getvalue().split("\n\n")[1].splitlines()]
+    assert states == ["STATE", "failed", "waiting"]

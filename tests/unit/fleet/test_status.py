@@ -84,7 +84,7 @@ def test_rollout_counts_clusters_with_the_version_and_those_that_wait_for_a_wind
         releases=(release("2.0.0"),),
     )
     text = shown(found)
-    assert "keda     regular  2.0.0  1/3      1                4m" in text
+    assert "keda     regular  2.0.0  -      1/3      1                4m" in text
     assert "keda    1.0.0    2      1" in text
     assert found.wrong(NOW) == ()
 
@@ -92,11 +92,23 @@ def test_rollout_counts_clusters_with_the_version_and_those_that_wait_for_a_wind
 def test_channel_whose_version_was_taken_back_counts_what_the_undo_returns_to() -> None:
     spec = {"undoes": "keda-regular-2", "version": "1.0.0", "formerVersion": "2.0.0"}
     former = rollout("keda", phase="Completed", spec={"version": "2.0.0", "formerVersion": "1.0.0"})
-    back = rollout("keda", revision=3, phase="Completed", spec=spec)
+    back = rollout("keda", revision=3, phase="Completed", spec=spec, updated=1, clusters=1)
     on_the_way_back = counted("back", modules=[module_status(version="1.0.0")])
     text = shown(reading(on_the_way_back, releases=(release("2.0.0"),), rollouts=(former, back)))
-    assert "keda     regular  1.0.0  1/1      .                -" in text
+    assert "keda     regular  1.0.0  Completed  1/1      .                -" in text
     assert "keda in channel regular: keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force" in text
+
+
+def test_halted_rollout_is_wrong_and_counts_a_cluster_that_failed_with_the_version_as_the_rollout_does() -> None:
+    halted = rollout("keda", spec={"version": "2.0.0", "formerVersion": "1.0.0"}, updated=0, clusters=2)
+    found = reading(
+        counted("canary", "Error", modules=[module_status(version="2.0.0", state="Error")]),
+        counted("other", modules=[module_status(version="1.0.0")]),
+        releases=(release("2.0.0"),),
+        rollouts=(halted,),
+    )
+    assert "keda     regular  2.0.0  Halted  0/2      .                4m" in shown(found)
+    assert found.wrong(NOW) == ("1 Kyma in state Error", "rollout keda-regular-2 halted")
 
 
 def test_silent_watchers_missing_certificates_and_replicas_are_wrong() -> None:

@@ -10,9 +10,10 @@ from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.rules import RolloutDone, decide
+from lifecycle_manager.rollout.releases import version_for_new
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, WaveStatus, names
 from tests import builders
-from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
+from tests.unit.module_rollouts.fleet import MODULE, WAVE_LABEL, Fleet, released, strategy
 
 TWO_WAVES = strategy({"name": "canary", "soak": "5m"}, soak="0s", maxConcurrent="2", maxFailures="1")
 
@@ -150,6 +151,40 @@ def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
     found.steer(accepted_failures=2)
     found.run(5)
     assert phase_of(found) == "Completed"
+
+
+def test_wave_that_failed_is_not_completed_and_gives_its_version_to_no_new_cluster() -> None:
+    found = fleet(canaries=1)
+    found.settle()
+    found.install("kyma-000")
+    found.report("kyma-000", State.ERROR)
+    found.settle()
+
+    def waves() -> tuple[str, str, str]:
+        latest = found.latest
+        new = version_for_new(tuple(found.channel), {WAVE_LABEL: "canary"})
+        return wave(latest, "canary"), wave(latest, "remaining"), new
+
+    assert (phase_of(found), *waves()) == ("Halted", "begun", "waiting", "1.0.0")
+    found.report("kyma-000", State.READY)
+    found.now += timedelta(hours=1)
+    found.settle()
+    assert (phase_of(found), *waves()) == ("Halted", "begun", "waiting", "1.0.0"), "until somebody accepts that"
+    found.steer(accepted_failures=1)
+    found.settle()
+    assert (phase_of(found), *waves()) == ("Progressing", "completed", "begun", "2.0.0")
+
+
+def test_next_wave_does_not_begin_where_clusters_fail_after_their_wave() -> None:
+    found = fleet(canaries=1)
+    trial = {"name": "canary", "maxFailures": "0", "soak": "0s"}
+    found.strategy = strategy(trial, soak="0s", pauseBefore="1h")
+    found.run(1)
+    assert (wave(found.latest, "canary"), wave(found.latest, "remaining")) == ("completed", "waiting")
+    found.report("kyma-000", State.ERROR)
+    found.now += timedelta(hours=2)
+    found.settle()
+    assert (phase_of(found), wave(found.latest, "remaining")) == ("Halted", "waiting")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ Pure functions. A cluster counts as one of
 A wave begins when the wave before it is completed, the pause before it is over and, where that is required, somebody
 approved it. It settles when no cluster of it is waiting or under way any more, and is completed when none is soaking
 that was Ready by the deadline. Clusters that are held or unreachable delay that for no longer than the deadline. Since
-when a cluster is Ready is in its Manifest, so that any replica comes to the same.
+when a cluster is Ready is in its Manifest, so that any replica comes to the same. With too many failures no wave begins
+or is completed before an operator accepts them: new clusters get the version of a wave that is completed.
 
 Where `maxFailures` is a share, failures count whose reason several clusters of the wave have: a version that is broken
 fails for the same reason in many, and a cluster that is broken is the matter of its users. Where half of the wave has
@@ -60,6 +61,7 @@ DEFAULT_WAVES = RolloutStrategySpec(
         ),
     )
 )
+FAILURES = "an operator to accept the failures"
 Standing = Literal["waiting", "held", "under_way", "soaking", "healthy", "failed", "unreachable"]
 
 
@@ -201,12 +203,14 @@ def progress_of(rollout: ModuleRollout, clusters: Iterable[Cluster], now: dateti
     approved = {each.wave for each in rollout.spec.approvals}
     found: list[WaveProgress] = []
     previous: WaveProgress | None = None
+    is_failing = rollout.status.failures_at_halt > rollout.spec.accepted_failures
     for plan in waves_in_order(rollout.spec):
         counted = _counted(plan, members.get(plan.name, []), before.get(plan.name), now)
+        is_failing = is_failing or _has_too_many_failures(rollout, counted)
         if rollout.spec.at_once:
             progress = _at_once(counted, now)
         else:
-            progress = _advanced(counted, previous, now, is_approved=plan.name in approved)
+            progress = _advanced(counted, previous, now, is_approved=plan.name in approved, is_failing=is_failing)
         found.append(progress)
         previous = progress
     return tuple(found)
@@ -214,11 +218,11 @@ def progress_of(rollout: ModuleRollout, clusters: Iterable[Cluster], now: dateti
 
 def too_many_failures(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> WaveProgress | None:
     """Return the first wave with more failures than its strategy and the operators accept."""
-    for each in waves:
-        accepted = max(each.plan.max_failures(each.status.clusters), rollout.spec.accepted_failures)
-        if each.failures > accepted:
-            return each
-    return None
+    return next((each for each in waves if _has_too_many_failures(rollout, each)), None)
+
+
+def _has_too_many_failures(rollout: ModuleRollout, wave: WaveProgress) -> bool:
+    return wave.failures > max(wave.plan.max_failures(wave.status.clusters), rollout.spec.accepted_failures)
 
 
 def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | None, now: datetime) -> WaveProgress:
@@ -260,24 +264,38 @@ def _at_once(wave: WaveProgress, now: datetime) -> WaveProgress:
     return replace(wave, status=status, releasable=_waiting(wave))
 
 
-def _advanced(wave: WaveProgress, previous: WaveProgress | None, now: datetime, *, is_approved: bool) -> WaveProgress:
+def _advanced(
+    wave: WaveProgress, previous: WaveProgress | None, now: datetime, *, is_approved: bool, is_failing: bool
+) -> WaveProgress:
     if wave.is_completed:
         return replace(wave, releasable=_slots(wave))
     if previous is not None and not previous.is_completed:
         return replace(wave, waits_for=f"wave {previous.plan.name} to be completed")
     if not wave.is_begun:
-        if wave.status.healthy + wave.status.soaking == wave.status.clusters:
-            return _settled(replace(wave, status=msgspec.structs.replace(wave.status, started_at=now)), now)
-        if wave.plan.rules.approval == "required" and not is_approved:
-            return replace(wave, waits_for=f"approval of wave {wave.plan.name}", needs_approval=True)
-        completed_at = previous.status.completed_at if previous is not None else None
-        if completed_at is not None and now < (begins := completed_at + wave.plan.pause_before):
-            return replace(wave, waits_for=f"the pause before wave {wave.plan.name}", again=begins)
+        if (
+            waiting := _waiting_to_begin(wave, previous, now, is_approved=is_approved, is_failing=is_failing)
+        ) is not None:
+            return waiting
         wave = replace(wave, status=msgspec.structs.replace(wave.status, started_at=now))
-    return _settled(wave, now)
+    return _settled(wave, now, is_failing=is_failing)
 
 
-def _settled(wave: WaveProgress, now: datetime) -> WaveProgress:
+def _waiting_to_begin(
+    wave: WaveProgress, previous: WaveProgress | None, now: datetime, *, is_approved: bool, is_failing: bool
+) -> WaveProgress | None:
+    if is_failing:
+        return replace(wave, waits_for=FAILURES)
+    if wave.status.healthy + wave.status.soaking == wave.status.clusters:
+        return None
+    if wave.plan.rules.approval == "required" and not is_approved:
+        return replace(wave, waits_for=f"approval of wave {wave.plan.name}", needs_approval=True)
+    completed_at = previous.status.completed_at if previous is not None else None
+    if completed_at is not None and now < (begins := completed_at + wave.plan.pause_before):
+        return replace(wave, waits_for=f"the pause before wave {wave.plan.name}", again=begins)
+    return None
+
+
+def _settled(wave: WaveProgress, now: datetime, *, is_failing: bool) -> WaveProgress:
     status, plan = wave.status, wave.plan
     started = status.started_at or now
     is_delayed = bool(status.held or status.unreachable) and now < started + plan.deadline
@@ -289,6 +307,8 @@ def _settled(wave: WaveProgress, now: datetime) -> WaveProgress:
     if wave.soaked_at is not None:
         waits_for = f"the soak time of wave {plan.name}"
         return replace(wave, status=status, waits_for=waits_for, again=wave.soaked_at)
+    if is_failing:
+        return replace(wave, status=status, waits_for=FAILURES)
     return replace(wave, status=msgspec.structs.replace(status, completed_at=now))
 
 

@@ -193,6 +193,9 @@ class RolloutList(Document, frozen=True):
         ]
         if not LiveTable(screen, TITLES).print(rows):
             screen.print("there are no rollouts: no module with a RolloutStrategy has got a version yet")
+        for standing in self.standings:
+            if standing.text and not standing.successor:
+                screen.print(plain(standing.text))
 
     def names(self) -> Iterator[str]:
         """Return the rollouts."""
@@ -212,8 +215,9 @@ class RolloutStatus(Document, frozen=True):
         what = f"{spec.module_name} {spec.version} in channel {spec.channel}{former}"
         screen.print(screen.painted(plain(what), bold=True))
         word = screen.painted(standing.word, **screen.style_of(STATES[standing.word]))
-        screen.print(f"  {word}: {plain(status.message or 'not begun')}.")
-        if standing.text:
+        what = standing.text if standing.successor else status.message or "not begun"
+        screen.print(f"  {word}: {plain(what)}.")
+        if standing.text and not standing.successor:
             screen.print(f"  {plain(standing.text)}.")
         if status.failed_clusters:
             first = status.failed_clusters[0]
@@ -254,7 +258,7 @@ def _wave_row(wave: WaveStatus) -> tuple[str, ...]:
     )
     state = "done" if wave.completed_at else "begun" if wave.started_at else "waiting"
     if state == "begun" and wave.settled_at is not None:
-        state = "soaking"
+        state = "soaking" if wave.soaking else "failed" if wave.failed else state
     return wave.name, *map(str, counts), state
 
 

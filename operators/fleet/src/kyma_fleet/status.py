@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec.structs import replace as with_fields
 
 from kube_runtime import Client, ObjectUnreadable
 from kube_runtime.ages import age
@@ -37,8 +40,8 @@ from lifecycle_manager.contract.resources import (
     WATCHERS,
     DatedReleaseMeta,
 )
-from lifecycle_manager.rollout.releases import by_channel
-from lifecycle_manager.rollout.standing import taking_back, version_of
+from lifecycle_manager.rollout.releases import by_channel, is_open
+from lifecycle_manager.rollout.standing import StandingWord, standing_of, taking_back, version_of
 from lifecycle_manager_api import Kyma, ModuleRollout, State, Watcher, names
 from lifecycle_manager_api.conditions import counted
 
@@ -75,6 +78,9 @@ class FleetReading:
             parts.append(f"{counted(len(late), 'replica')} of Lifecycle Manager did not renew the Lease")
         if not self.replicas and self.counts.clusters:
             parts.append("no replica of Lifecycle Manager has a Lease")
+        halted = [each.metadata.name for each in self.rollouts if each.status.phase == "Halted"]
+        if halted:
+            parts.append(f"rollout {', '.join(sorted(halted))} halted")
         bad = [each.metadata.name for each in self.watchers if each.status.state in BROKEN]
         return (*parts, *([f"Watcher {', '.join(bad)} not ready"] if bad else []))
 
@@ -90,12 +96,14 @@ class ModuleVersion(Part, frozen=True):
 class RolloutProgress(Part, frozen=True):
     """How far a version of a channel has come.
 
-    `taking_back`: by which rollout this is not the version that the channel offers.
+    `word`: what its rollout has come to; empty where it has none. `taking_back`: by which rollout this is not the
+    version that the channel offers.
     """
 
     module: str
     channel: str
     version: str
+    word: StandingWord | Literal[""]
     updated: int
     clusters: int
     waiting_for_window: int
@@ -197,15 +205,24 @@ def unfinished(
         for each in () if release.metadata.being_deleted else release.spec.channels:
             its = known.get(release.spec.module_name, {}).get(each.channel, ())
             begun = its[0].metadata.creation_timestamp if its and its[0].spec.undoes else release.metadata.written_at
+            latest = its[0] if its and is_open(its, each.version) else None
             key = (release.spec.module_name, each.channel)
-            found.append(_progress(counts, key, version_of(each.version, its), begun, taking_back(each.version, its)))
+            progress = _progress(counts, key, version_of(each.version, its), begun)
+            if latest is not None:
+                progress = _of_rollout(progress, latest, taking_back(each.version, its))
+            found.append(progress)
     shown = [each for each in found if each.updated < each.clusters or each.taking_back]
     return tuple(sorted(shown, key=lambda each: (each.updated - each.clusters, each.module, each.channel)))
 
 
-def _progress(
-    counts: FleetCounts, key: tuple[str, str], version: str, begun: datetime | None, back: str
-) -> RolloutProgress:
+def _of_rollout(progress: RolloutProgress, rollout: ModuleRollout, back: str) -> RolloutProgress:
+    """Return it as the rollout counts, for which a cluster that has the version and failed with it does not have it."""
+    status = rollout.status
+    word = standing_of(rollout, (rollout,)).word
+    return with_fields(progress, word=word, updated=status.updated, clusters=status.clusters, taking_back=back)
+
+
+def _progress(counts: FleetCounts, key: tuple[str, str], version: str, begun: datetime | None) -> RolloutProgress:
     def is_meant(each: ModuleSummary) -> bool:
         is_managed = each.state not in {State.UNMANAGED, State.DELETING}
         return (each.name, each.channel) == key and bool(each.version) and is_managed
@@ -213,7 +230,7 @@ def _progress(
     its = [(each.version == version, count) for each, count in counts.modules.items() if is_meant(each)]
     waiting = (count for each, count in counts.waiting.items() if is_meant(each) and each.version != version)
     updated = sum(count for has_it, count in its if has_it)
-    return RolloutProgress(*key, version, updated, sum(count for _, count in its), sum(waiting), begun, back)
+    return RolloutProgress(*key, version, "", updated, sum(count for _, count in its), sum(waiting), begun, "")
 
 
 def _headline(status: FleetStatus, screen: Screen) -> str:
@@ -249,10 +266,11 @@ def _print_rollouts(status: FleetStatus, screen: Screen) -> None:
     for each in status.rollouts:
         windows = f"{each.waiting_for_window:,}" if each.waiting_for_window else "."
         have = f"{each.updated:,}/{each.clusters:,}"
-        rows.append((each.module, each.channel, each.version, have, windows, age(each.since, status.at)))
+        since = age(each.since, status.at)
+        rows.append((each.module, each.channel, each.version, each.word or "-", have, windows, since))
     if rows:
         screen.print()
-        LiveTable(screen, ("ROLLOUT", "CHANNEL", "TO", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
+        LiveTable(screen, ("ROLLOUT", "CHANNEL", "TO", "PHASE", "HAVE IT", "WAIT FOR WINDOW", "SINCE")).print(rows)
     for each in status.rollouts:
         if each.taking_back:
             screen.print(plain(f"{each.module} in channel {each.channel}: {each.taking_back}"))

@@ -158,9 +158,9 @@ def create(
         bool, typer.Option("--skip-version-validation", help="Allow an image of the manager with another version.")
     ] = False,
 ) -> None:
-    """Write ModuleTemplate and component constructor as modulectl does.
+    """Write the files that modulectl writes.
 
-    Both are made of a module-config.yaml.
+    ModuleTemplate and component constructor are made of a module-config.yaml.
 
     OCM's program makes the component of the constructor; `package` pushes the same at once.
     """

@@ -10,12 +10,13 @@ from typing import Any
 from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.listing.formats import Output, output_for, typed
-from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind
+from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem, meant
 from kyma_fleet.screen import Screen, say
+from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager.module_catalog import module_of_manifest
-from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta
+from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
 
 PAGE_SIZE = 500
 RETRY_SECONDS = 1.0
@@ -152,6 +153,8 @@ async def list_kind(
 ) -> int:
     """List the objects of a kind that were selected, and with `watch` follow them."""
     listed = PAUSED_KYMAS if selection.paused and kind.name == "kymas" and screen.form == "table" else kind
+    if kind.resource == MODULE_ROLLOUTS:
+        listed = beside((await kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE)).items, kind)
     output = output_for(listed, selection, screen, watch=watch)
     return await Listing(kcp, listed, selection, namespace or listed.namespace, output, screen).run(watch=watch)
 

@@ -1,7 +1,7 @@
 """What `klm get` lists, and the columns of each kind: pure functions from an object to its rows."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
     DatedReleaseMeta,
 )
+from lifecycle_manager.rollout.standing import channel_of, standing_of
 from lifecycle_manager_api import (
     ApiObject,
     Kyma,
@@ -159,10 +160,24 @@ def _part_rows(part: ModuleConfig | SyncResource, old: str, *more: str) -> Itera
     yield (name, state, part.spec.kyma, part.spec.module, *more, old, reason), (part.metadata.namespace, message)
 
 
-def _rollout_rows(rollout: ModuleRollout, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+def beside(rollouts: Iterable[ModuleRollout], kind: ListedKind[ModuleRollout]) -> ListedKind[ModuleRollout]:
+    """Return the kind of rollouts with the words that `klm rollout` has for each of them beside the others."""
+    known = {each.metadata.name: each for each in rollouts}
+
+    def rows(rollout: ModuleRollout, selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
+        known[rollout.metadata.name] = rollout
+        word = standing_of(rollout, channel_of(known.values(), rollout)).word
+        return _rollout_rows(rollout, selection, now, word)
+
+    return replace(kind, rows=rows)
+
+
+def _rollout_rows(
+    rollout: ModuleRollout, _selection: Selection, now: datetime, word: str = ""
+) -> Iterator[tuple[Row, Row]]:
     spec, status = rollout.spec, rollout.status
     updated = f"{status.updated}/{status.clusters}"
-    row = (rollout.metadata.name, status.phase, spec.module_name, spec.channel, spec.version, updated)
+    row = (rollout.metadata.name, word or status.phase, spec.module_name, spec.channel, spec.version, updated)
     yield (
         (*row, str(status.failed), age(rollout.metadata.creation_timestamp, now)),
         (status.wave or NONE, status.message),
