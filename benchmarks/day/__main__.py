@@ -70,7 +70,7 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         async with asyncio.timeout(START_SECONDS):
             await eventually(lambda: _all_ready(stage), every=3)
         start = {"seconds": round(time.time() - began, 1), "peaks": observing.peaks(samples)}
-        print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.stderr, flush=True)
+        print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.__stderr__, flush=True)
         samples.clear()
         audit = (stage.clusters.kcp.directory / "audit.log").stat().st_size
         day, used = Day(stage, options), Used()
@@ -151,7 +151,7 @@ class Day:
 
     async def _happen(self, entry: Entry) -> None:
         begin = time.time()
-        print(f"{self.hour_of(begin):5.2f} {entry.does} {entry.given}", file=sys.stderr, flush=True)
+        print(f"{self.hour_of(begin):5.2f} {entry.does} {entry.given}", file=sys.__stderr__, flush=True)
         outcome: dict[str, Any]
         try:
             async with asyncio.timeout(600):
@@ -159,7 +159,7 @@ class Day:
         except Exception as error:  # noqa: BLE001 - the day goes on, and the report says so
             outcome = {"failed": repr(error)[:500]}
         span = Span(entry.does, begin, time.time(), entry.is_fault, entry.alerts)
-        print(f"{self.hour_of(span.end):5.2f} {entry.does}: {outcome}", file=sys.stderr, flush=True)
+        print(f"{self.hour_of(span.end):5.2f} {entry.does}: {outcome}", file=sys.__stderr__, flush=True)
         self.spans.append(span)
         self.happened.append({"hour": entry.hour, "does": entry.does, "seconds": span.end - begin, **outcome})
 

@@ -264,12 +264,12 @@ async def _explained(stage: Stage, kyma: str, expected: str, *arguments: str, or
         if expected in result.text or (or_else and or_else in result.text):
             return round(time.monotonic() - began, 1)
         await asyncio.sleep(2)
-    print(f"{kyma} is not explained by {expected!r}:\n{result.text}{result.errors}", file=sys.stderr, flush=True)
+    print(f"{kyma} is not explained by {expected!r}:\n{result.text}{result.errors}", file=sys.__stderr__, flush=True)
     return float("inf")
 
 
 async def _release(stage: Stage, module: str, version: str) -> None:
-    mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: STRATEGY}}}
+    mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: STRATEGY, names.ALLOW_DOWNGRADE: "true"}}}
     await stage.kcp.merge_patch(MODULE_RELEASE_METAS, module, mark, KCP, field_manager="operators")
     channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[1]}]
     await stage.kcp.merge_patch(

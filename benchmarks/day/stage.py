@@ -187,7 +187,7 @@ async def _prometheus(folder: Path, stack: AsyncExitStack) -> Prometheus | None:
     try:
         return await stack.enter_async_context(run_prometheus(folder / "prometheus"))
     except NoPackage as error:
-        print(f"no alerts are evaluated: {error}", file=sys.stderr, flush=True)
+        print(f"no alerts are evaluated: {error}", file=sys.__stderr__, flush=True)
         return None
 
 
