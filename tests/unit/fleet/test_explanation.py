@@ -103,6 +103,20 @@ def test_rollout_turn_has_its_time() -> None:
     assert chain.cause.text.endswith(", if the rollout takes 100d (--rollout-max-delay)")
 
 
+@pytest.mark.parametrize("downtime", [False, True])
+def test_cluster_to_which_a_rollout_has_not_come_says_which_one_and_whether_it_needs_a_window(downtime: bool) -> None:
+    offered = builders.template("keda", "2.0.0", installs=True, requires_downtime=downtime)
+    spec = {"version": "2.0.0", "formerVersion": "1.0.0"}
+    timing = Timing(NOW, {}, timedelta(0), rollouts=by_channel([rollout("keda", phase="Progressing", spec=spec)]))
+    offer = Offer.of([KEDA, offered], (released("2.0.0"),))
+    chain = explain_module(replace(facts(module(), version="2.0.0", timing=timing), offer=offer), "keda")
+    assert chain.cause is not None
+    assert (chain.cause.title, chain.cause.reason) == ("held back", "RolloutPending")
+    waits = "2.0.0 is rolled out in waves by keda-regular-2 (Progressing), and was not released to this cluster yet"
+    window = ". It requires a downtime: the cluster also needs an open maintenance window"
+    assert chain.cause.text == (waits + window if downtime else waits)
+
+
 def test_report_of_lifecycle_manager_precedes_what_is_computed_without_its_options() -> None:
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(days=100))
     reported = explain_module(facts(module(message="turn at noon"), version="2.0.0", timing=timing), "keda")

@@ -264,6 +264,9 @@ def _held_back(facts: Facts, known: KymaModuleStatus | None, resolution: Resolut
         over = f"if the rollout takes {duration(facts.timing.max_delay)} (--rollout-max-delay)"
         reported = known.message if known is not None and known.state in GOOD else ""
         yield Link("wait", "held back", reported or f"{computed}, {over}", reason=resolution.reason)
+    elif resolution.reason == ROLLOUT_PENDING and not message:
+        if text := _waits_for_rollout(facts, resolution):
+            yield Link("wait", "held back", text, reason=resolution.reason)
     elif resolution.reason:
         mark: Mark = "bad" if resolution.state is State.WARNING else "note"
         yield Link(mark, "held back", message, reason=resolution.reason)
@@ -271,6 +274,20 @@ def _held_back(facts: Facts, known: KymaModuleStatus | None, resolution: Resolut
         is_about_this = known.message and known.state in GOOD
         reported = known.message if is_about_this else "its turn in the rollout has not come, or it is being reconciled"
         yield Link("wait", "held back", f"{known.version} is installed still: {reported}", reason=ROLLOUT_PENDING)
+
+
+def _waits_for_rollout(facts: Facts, resolution: Resolution) -> str:
+    """Return which rollout has not released its version to this cluster; nothing where the version was taken back."""
+    module = resolution.module.name
+    found = facts.timing.rollouts.get(module, {}).get(resolution.channel, ())
+    if found and found[0].spec.undoes and found[0].spec.version == resolution.version:
+        return ""
+    version = found[0].spec.version if found else _released_version(facts, resolution)
+    by = f" by {found[0].metadata.name} ({found[0].status.phase})" if found else ""
+    template = facts.offer.template(module, version)
+    downtime = template is not None and template.spec.requires_downtime
+    window = ". It requires a downtime: the cluster also needs an open maintenance window" if downtime else ""
+    return f"{version} is rolled out in waves{by}, and was not released to this cluster yet{window}"
 
 
 def _released_version(facts: Facts, resolution: Resolution) -> str:
