@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,14 +35,18 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)  # after the hooks that add marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Name the group of a test in its id, from which xdist's `--dist loadgroup` reads it.
+    """Name the group of a test in its id, from which xdist's `--dist loadgroup` reads it: without a mark, its file.
 
     xdist 3.8 sets an attribute that pytest ignores since 9.2 (pytest-xdist's issue 1386), so every worker would
-    start the clusters of a group.
+    start the clusters of a group. Groups with a mark come first, the largest at the start: they wait, and the others
+    fill the time.
     """
     if not config.getoption("loadgroup", False):  # set by xdist in its workers
         return
+    marks = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
+    sizes = Counter(marks.values())
+    items.sort(key=lambda item: (-sizes[marks[item]], marks[item]) if item in marks else (0, ""))
     for item in items:
-        mark = item.get_closest_marker("xdist_group")
-        if mark is not None and not item.nodeid.endswith(f"@{mark.args[0]}"):
-            item._id = type(item.id).parse(f"{item.nodeid}@{mark.args[0]}")  # noqa: SLF001 - pytest has no setter
+        group = marks.get(item) or item.nodeid.partition("::")[0]
+        if not item.nodeid.endswith(f"@{group}"):
+            item._id = type(item.id).parse(f"{item.nodeid}@{group}")  # noqa: SLF001 - pytest has no setter

@@ -28,12 +28,10 @@ TOKEN = "a-token-of-an-operator"
 REGIONS = ("eu-central-1", "us-east-1", "ap-south-1")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "tests/browser" in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("browser"))
-            if CHROMIUM is None:
-                item.add_marker(pytest.mark.skip(reason="needs Chromium: make browser, or CHROMIUM=/path/to/it"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.xdist_group("browser"))
+    if CHROMIUM is None:
+        item.add_marker(pytest.mark.skip(reason="needs Chromium: make browser, or CHROMIUM=/path/to/it"))
 
 
 SINCE = "2026-11-22T10:00:00Z"

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -21,16 +20,12 @@ def reason_to_skip() -> str | None:
     return None if os.environ.get(RUN) else "make test-nodes runs the tests on real nodes, which have to be built first"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
-    here, reason = Path(__file__).parent, reason_to_skip()
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group("nodes"))
-            if reason is not None:
-                item.add_marker(pytest.mark.skip(reason=reason))
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("nodes"))
+    if (reason := reason_to_skip()) is not None:
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,13 +10,11 @@ from kyma_local.pytest_plugin import running_api_server
 HERE = Path(__file__).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop and one worker."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group("real-modules"))
-            item.add_marker(pytest.mark.timeout(900))
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("real-modules"))
+    item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="package")

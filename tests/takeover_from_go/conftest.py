@@ -74,13 +74,10 @@ OURS = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-            item.add_marker(pytest.mark.xdist_group(f"takeover_from_go_{item.path.stem}"))
+    item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+    item.add_marker(pytest.mark.xdist_group(f"takeover_from_go_{item.path.stem}"))
 
 
 @dataclass(eq=False)

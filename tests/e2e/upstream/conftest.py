@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,13 +52,10 @@ def maintenance_policy(today: int) -> dict[str, Any]:
     return {"rules": [{"match": {"region": "asia"}, "windows": [always]}], "default": elsewhere}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group("upstream"))
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("upstream"))
 
 
 @pytest.fixture(scope="package")

@@ -1,17 +1,13 @@
 """A real API server with the CRDs of the API package."""
 
-from pathlib import Path
-
 import pytest
 
 from kube_runtime import Client
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one worker: CRDs belong to the whole cluster."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("api"))
+    item.add_marker(pytest.mark.xdist_group("api"))
 
 
 @pytest.fixture

@@ -32,13 +32,10 @@ FORMER_VERSION = "0.0.1"
 UV = PROGRAMS / "uv"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group("compatibility"))
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("compatibility"))
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,6 @@ async def world(client: Client, kcp: Path, installed_crds: None) -> AsyncIterato
                 await client.delete(resource, resource.key_of(each).name, KCP)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run the tests of this folder in one worker: they share the namespace of KCP."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("istio"))
+    item.add_marker(pytest.mark.xdist_group("istio"))

@@ -35,14 +35,10 @@ FAULTS = {
 """Most of them wait for alarms: about half of the time, in which another worker runs the other half."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop, and each half in one worker: they share the clusters."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            half = "faults" if item.path.stem in FAULTS else "lifecycle_manager"
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            item.add_marker(pytest.mark.xdist_group(half))
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("faults" if item.path.stem in FAULTS else "lifecycle_manager"))
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")

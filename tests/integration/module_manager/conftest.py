@@ -12,12 +12,10 @@ from tests.go_programs import build
 __all__ = ["control_plane", "go_build", "managed"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run the tests with a control plane in one worker, so that it is started once."""
-    for item in items:
-        is_here = Path(__file__).parent in item.path.parents
-        if is_here and isinstance(item, pytest.Function) and "control_plane" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("module_manager"))
+    if isinstance(item, pytest.Function) and "control_plane" in item.fixturenames:
+        item.add_marker(pytest.mark.xdist_group("module_manager"))
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""Every distribution by itself: built as a wheel, installed alone into an empty venv, and used.
+"""Every distribution by itself: built as a wheel, installed alone into a venv, and used.
 
-The venv first gets the third-party packages that the lock names for the distribution, from uv's cache. Then the wheels
-are installed without a package index: a dependency that a wheel declares and the lock lacks fails there, an undeclared
-one fails at its import.
+The venv first gets exactly the third-party packages that the lock names for the distribution, from uv's cache. Then the
+wheels are installed without a package index: a dependency that a wheel declares and the lock lacks fails there, an
+undeclared one fails at its import. All tests have one venv, because to compile packages takes longer than these tests.
 """
 
 import os
@@ -10,9 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -65,16 +67,29 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def installed(folder: Path, wheels: Path, *distributions: str) -> Environment:
-    """Install distributions, each a name that extras in brackets may follow, into an empty venv."""
-    asked = [re.fullmatch(r"([a-z-]+)(?:\[([a-z,]+)\])?", each) for each in distributions]
-    chosen = [option for found in asked if found for option in ("--package", found[1])]
-    extras = [extra for found in asked if found and found[2] for extra in found[2].split(",")]
-    chosen += [option for extra in extras for option in ("--extra", extra)]
-    _uv("sync", "--frozen", "--no-dev", "--no-install-workspace", *chosen, "--python", sys.executable, venv=folder)
-    python = folder / "bin" / "python"
-    _uv("pip", "install", "--no-cache", "--no-index", "--find-links", wheels, "--python", python, *distributions)
-    return Environment(folder)
+class Install(Protocol):
+    def __call__(self, *distributions: str) -> Environment:
+        """Install distributions, each a name that extras in brackets may follow, and nothing else."""
+
+
+@pytest.fixture(scope="module")
+def install(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Install:
+    folder = tmp_path_factory.mktemp("packages") / "venv"
+    python = ("--python", folder / "bin" / "python")
+    ours = [tomllib.loads(file.read_text())["project"]["name"] for file in PROJECTS]
+
+    def installed(*distributions: str) -> Environment:
+        asked = [re.fullmatch(r"([a-z-]+)(?:\[([a-z,]+)\])?", each) for each in distributions]
+        chosen = [option for found in asked if found for option in ("--package", found[1])]
+        extras = [extra for found in asked if found and found[2] for extra in found[2].split(",")]
+        chosen += [option for extra in extras for option in ("--extra", extra)]
+        if folder.exists():
+            _uv("pip", "uninstall", *python, *ours)
+        _uv("sync", "--frozen", "--no-dev", "--no-install-workspace", *chosen, "--python", sys.executable, venv=folder)
+        _uv("pip", "install", "--no-cache", "--no-index", "--find-links", wheels, *python, *distributions)
+        return Environment(folder)
+
+    return installed
 
 
 def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -> None:
@@ -90,8 +105,8 @@ def test_every_wheel_has_types_a_licence_a_description_and_links(wheels: Path) -
             assert f"\n{field}" in metadata, (path.name, field)
 
 
-def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: Path, wheels: Path) -> None:
-    api = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-api")
+def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(install: Install) -> None:
+    api = install("kyma-lifecycle-manager-api")
 
     assert api.distributions() == {"kube-crds", "kyma-lifecycle-manager-api", "msgspec"}
     example, printed = re.findall(r"```(?:python|console)\n(.*?)```", API_README.read_text(), re.DOTALL)[:2]
@@ -112,19 +127,19 @@ def test_api_brings_kube_crds_and_msgspec_alone_and_its_readme_works(tmp_path: P
         ("kyma-oci", "kyma_oci"),
     ],
 )
-def test_libraries_can_be_imported(tmp_path: Path, wheels: Path, distribution: str, package: str) -> None:
-    installed(tmp_path / "venv", wheels, distribution).imports(package, but=(f"{package}.pytest_plugin",))
+def test_libraries_can_be_imported(install: Install, distribution: str, package: str) -> None:
+    install(distribution).imports(package, but=(f"{package}.pytest_plugin",))
 
 
-def test_watcher_says_which_setting_is_missing(tmp_path: Path, wheels: Path) -> None:
-    watcher = installed(tmp_path / "venv", wheels, "kyma-skr-watcher")
+def test_watcher_says_which_setting_is_missing(install: Install) -> None:
+    watcher = install("kyma-skr-watcher")
 
     watcher.imports("skr_watcher")
     assert watcher.run("skr-watcher", status=1).startswith("skr-watcher: KCP_ADDR is not set")
 
 
-def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others(tmp_path: Path, wheels: Path) -> None:
-    manager = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager")
+def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others(install: Install) -> None:
+    manager = install("kyma-lifecycle-manager")
 
     manager.imports("lifecycle_manager")
     assert manager.run("klm", "--version") == f"klm {VERSION}\n"
@@ -134,16 +149,16 @@ def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others
     assert "No such command 'local'" in manager.run("klm", "local", status=2)
 
 
-def test_module_manager_runs_and_needs_no_local_clusters(tmp_path: Path, wheels: Path) -> None:
-    manager = installed(tmp_path / "venv", wheels, "kyma-module-manager")
+def test_module_manager_runs_and_needs_no_local_clusters(install: Install) -> None:
+    manager = install("kyma-module-manager")
 
     manager.imports("kyma_module_manager", but=("kyma_module_manager.testing.plugin",))
     assert "Usage: kyma-module-manager" in manager.run("kyma-module-manager", "--help")
     assert not manager.distributions() & {"kyma-local-clusters", "kyma-lifecycle-manager", "pytest"}
 
 
-def test_test_kit_of_the_sdk_is_a_pytest_plugin(tmp_path: Path, wheels: Path) -> None:
-    kit = installed(tmp_path / "venv", wheels, "kyma-module-manager[testing]")
+def test_test_kit_of_the_sdk_is_a_pytest_plugin(tmp_path: Path, install: Install) -> None:
+    kit = install("kyma-module-manager[testing]")
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["kyma_module_manager.testing.plugin"]\n')
 
     kit.imports("kyma_module_manager")
@@ -152,17 +167,17 @@ def test_test_kit_of_the_sdk_is_a_pytest_plugin(tmp_path: Path, wheels: Path) ->
     assert re.search(r"^managed\b", fixtures, re.MULTILINE)
 
 
-def test_local_clusters_add_a_command_to_klm_and_work_without_it(tmp_path: Path, wheels: Path) -> None:
-    local = installed(tmp_path / "venv", wheels, "kyma-local-clusters")
+def test_local_clusters_add_a_command_to_klm_and_work_without_it(install: Install) -> None:
+    local = install("kyma-local-clusters")
     local.imports("kyma_local", but=("kyma_local.pytest_plugin",))
     assert "binaries" in local.run("python", "-m", "kyma_local", "--help")
 
-    both = installed(tmp_path / "both", wheels, "kyma-local-clusters", "kyma-lifecycle-manager")
+    both = install("kyma-local-clusters", "kyma-lifecycle-manager")
     assert "binaries" in both.run("klm", "local", "--help")
 
 
-def test_fleet_adds_its_commands_to_klm_and_is_a_plugin_of_kubectl(tmp_path: Path, wheels: Path) -> None:
-    fleet = installed(tmp_path / "venv", wheels, "kyma-fleet")
+def test_fleet_adds_its_commands_to_klm_and_is_a_plugin_of_kubectl(install: Install) -> None:
+    fleet = install("kyma-fleet")
 
     fleet.imports("kyma_fleet")
     assert "--region" in fleet.run("klm", "get", "--help")
@@ -170,24 +185,24 @@ def test_fleet_adds_its_commands_to_klm_and_is_a_plugin_of_kubectl(tmp_path: Pat
     assert not fleet.distributions() & {"kyma-local-clusters", "kyma-module-manager"}
 
 
-def test_fleet_page_is_found_by_the_service_that_it_is_installed_beside(tmp_path: Path, wheels: Path) -> None:
-    page = installed(tmp_path / "venv", wheels, "kyma-fleet-page")
+def test_fleet_page_is_found_by_the_service_that_it_is_installed_beside(install: Install) -> None:
+    page = install("kyma-fleet-page")
 
     page.imports("kyma_fleet_page")
     found = "from importlib.metadata import entry_points; print(*entry_points(group='lifecycle_manager.pages'))"
     assert "kyma_fleet_page.serving:setup" in page.run("python", "-I", "-c", found)
 
 
-def test_takeover_adds_a_command_to_klm_and_an_option_to_the_service(tmp_path: Path, wheels: Path) -> None:
-    takeover = installed(tmp_path / "venv", wheels, "kyma-takeover")
+def test_takeover_adds_a_command_to_klm_and_an_option_to_the_service(install: Install) -> None:
+    takeover = install("kyma-takeover")
 
     takeover.imports("kyma_takeover")
     assert "--where-possible" in takeover.run("klm", "adopt", "--help")
     assert "--kyma-selector" in takeover.run("klm", "run", "--help")
 
 
-def test_demo_brings_all_of_klm(tmp_path: Path, wheels: Path) -> None:
-    demo = installed(tmp_path / "venv", wheels, "kyma-lifecycle-manager-demo")
+def test_demo_brings_all_of_klm(install: Install) -> None:
+    demo = install("kyma-lifecycle-manager-demo")
 
     demo.imports("kyma_demo")
     assert "--once" in demo.run("klm", "demo", "--help")

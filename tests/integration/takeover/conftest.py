@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,13 +67,10 @@ GONE = (
 """What no cluster has whose Kyma was deleted."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-            item.add_marker(pytest.mark.xdist_group(f"takeover_{item.path.stem}"))
+    item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+    item.add_marker(pytest.mark.xdist_group(f"takeover_{item.path.stem}"))
 
 
 @dataclass(eq=False)
