@@ -104,7 +104,7 @@ def test_rollout_turn_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("downtime", [False, True])
-def test_cluster_to_which_a_rollout_has_not_come_says_which_one_and_whether_it_needs_a_window(downtime: bool) -> None:
+def test_cluster_that_waits_for_a_rollout_says_which_and_whether_it_needs_a_window(downtime: bool) -> None:
     offered = builders.template("keda", "2.0.0", installs=True, requires_downtime=downtime)
     spec = {"version": "2.0.0", "formerVersion": "1.0.0"}
     timing = Timing(NOW, {}, timedelta(0), rollouts=by_channel([rollout("keda", phase="Progressing", spec=spec)]))

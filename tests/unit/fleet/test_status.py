@@ -99,7 +99,7 @@ def test_channel_whose_version_was_taken_back_counts_what_the_undo_returns_to() 
     assert "keda in channel regular: keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force" in text
 
 
-def test_halted_rollout_is_wrong_and_counts_a_cluster_that_failed_with_the_version_as_the_rollout_does() -> None:
+def test_halted_rollout_is_wrong_and_counts_failed_clusters_as_the_rollout_does() -> None:
     halted = rollout("keda", spec={"version": "2.0.0", "formerVersion": "1.0.0"}, updated=0, clusters=2)
     found = reading(
         counted("canary", "Error", modules=[module_status(version="2.0.0", state="Error")]),
