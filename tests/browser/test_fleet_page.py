@@ -347,6 +347,9 @@ async def test_page_fits_a_phone_and_follows_the_colours_of_the_system(
     await page.emulate_media(color_scheme="dark")
     await page.goto(address)
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    account = page.locator("header .account")
+    await expect(account).to_contain_text("at kcp.example:6443")
+    assert await account.evaluate("it => it.scrollWidth <= it.clientWidth"), "user and control plane are not cut"
     dark = await page.evaluate("getComputedStyle(document.body).backgroundColor")
     await photograph(page, "phone")
     await page.emulate_media(color_scheme="light")

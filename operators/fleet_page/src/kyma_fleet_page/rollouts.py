@@ -82,6 +82,11 @@ class ShownRollout:
         return STATES[self.standing.word]
 
     @property
+    def is_way_back_in_force(self) -> bool:
+        """Whether its channel has another version than it offers because this rollout took that back."""
+        return bool(self.standing.text) and not self.standing.successor
+
+    @property
     def waves(self) -> Sequence[WaveBar]:
         """All waves, in the order in which they get the version."""
         waves = self.rollout.status.waves

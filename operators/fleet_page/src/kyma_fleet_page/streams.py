@@ -63,8 +63,9 @@ class Streams:
     async def _rollouts(self, fleet: Fleet, may_list: MayList) -> str:
         """Return the rollouts, as far as the user may list them. Raises KubeError."""
         rollouts = fleet.rollouts if await may_list(MODULE_ROLLOUTS, names.KCP_NAMESPACE) else ()
-        text = self._part("rollouts", under_way=under_way(rollouts))
-        return text + self._part("completed", completed=last_completed(rollouts))
+        completed = last_completed(rollouts)
+        text = self._part("rollouts", under_way=under_way(rollouts), completed=completed)
+        return text + self._part("completed", completed=completed)
 
     def _changed_squares(self, update: Update) -> str:
         """Return the changed squares and the worst clusters, rendered once for all pages without a filter."""
