@@ -7,7 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.preview import MAX_REASONS, KymaPreview, Release, ReleasePreview, Sums, outcome_for, released, sums_of
+from kyma_fleet.preview import (
+    MAX_REASONS,
+    KymaPreview,
+    Release,
+    ReleasePreview,
+    Sums,
+    outcome_for,
+    released,
+    require_not_taken_back,
+    sums_of,
+)
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
@@ -16,6 +26,7 @@ from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, Window
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names
 from tests import builders
+from tests.unit.fleet_page.rollouts import rollout
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)  # a Sunday
 RELEASE = Release("keda", "2.0.0", "regular")
@@ -91,6 +102,19 @@ def test_other_channels_are_not_affected_unless_all_are_meant() -> None:
 def test_a_release_has_to_be_possible(release: Release, problem: str) -> None:
     with pytest.raises(Problem, match=problem):
         released(catalog(), release)
+
+
+def test_a_version_that_was_taken_back_comes_to_no_cluster() -> None:
+    offered = [dated(builders.release("keda", regular="2.0.0", fast="2.0.0"))]
+    undone = rollout("keda", phase="Superseded", spec={"version": "2.0.0", "formerVersion": "1.0.0"})
+    spec = {"undoes": "keda-regular-2", "version": "1.0.0", "formerVersion": "2.0.0"}
+    for phase in ("Progressing", "Completed"):
+        rollouts = [undone, rollout("keda", revision=3, phase=phase, spec=spec)]
+        for channel in ("regular", ""):
+            with pytest.raises(Problem, match=r"no cluster gets 2[.]0[.]0 before the channel gives another"):
+                require_not_taken_back(Release("keda", "2.0.0", channel), offered, rollouts)
+        require_not_taken_back(Release("keda", "2.0.0", "fast"), offered, rollouts)
+        require_not_taken_back(Release("keda", "3.0.0", "regular"), offered, rollouts)
 
 
 def test_a_mandatory_module_has_no_rollout() -> None:

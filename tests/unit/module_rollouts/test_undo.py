@@ -141,6 +141,15 @@ def test_change_of_the_template_in_place_hides_no_version_before() -> None:
     assert found.undo("cloud-resources-regular-2").spec.version == "1.0.0"
 
 
+def test_way_back_that_is_completed_is_said_to_go_forward_and_not_to_be_undone() -> None:
+    found = fleet("1.0.0", "2.0.0")
+    found.undo()
+    found.run(8)
+    assert found.latest.status.phase == "Completed"
+    said = without_effect(found.latest, "halt", {"halted": True})
+    assert said == "is completed: every wave has got 1.0.0; to go forward, give channel regular another version"
+
+
 def test_first_rollout_of_a_channel_has_nothing_to_go_back_to_but_a_way_forward() -> None:
     found = fleet("1.0.0")
     first = "1.0.0 is the first version of channel regular"

@@ -22,6 +22,7 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
+    MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
     ROLLOUT_STRATEGIES,
     DatedReleaseMeta,
@@ -30,6 +31,8 @@ from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANC
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.releases import by_channel, taken_back
+from lifecycle_manager.rollout.standing import taking_back
 from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, wave_of, waves_in_order
 from lifecycle_manager.skr.brake import max_changed
 from lifecycle_manager_api import (
@@ -38,6 +41,7 @@ from lifecycle_manager_api import (
     KymaModule,
     KymaModuleStatus,
     KymaSpec,
+    ModuleRollout,
     ModuleRolloutSpec,
     ModuleTemplate,
     RolloutStrategy,
@@ -149,6 +153,19 @@ def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     spec = msgspec.structs.replace(known.spec, channels=entries)
     releases = {**offer.releases, release.module: msgspec.structs.replace(known, spec=spec)}
     return replace(offer, releases=releases), template
+
+
+def require_not_taken_back(
+    release: Release, releases: Iterable[DatedReleaseMeta], rollouts: Iterable[ModuleRollout]
+) -> None:
+    """Raise Problem where a channel has taken the version back: given once more, it comes to no cluster."""
+    known = by_channel(rollouts).get(release.module, {})
+    named = (each for meta in releases if meta.spec.module_name == release.module for each in meta.spec.channels)
+    for channel in [release.channel] if release.channel else [each.channel for each in named]:
+        its = known.get(channel, ())
+        if release.version in taken_back(its):
+            way = f"no cluster gets {release.version} before the channel gives another version"
+            raise Problem(f"in channel {channel} {taking_back(release.version, its)}; {way}")
 
 
 def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> KymaPreview | None:
@@ -361,11 +378,13 @@ async def preview(
 
     A version that would reach more than `max_changed_clusters`, and has no strategy, goes out in the default waves.
     """
-    templates, releases, strategies = await asyncio.gather(
+    templates, releases, strategies, rollouts = await asyncio.gather(
         kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
         kcp.list(ROLLOUT_STRATEGIES, names.KCP_NAMESPACE),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
     )
+    require_not_taken_back(release, releases.items, rollouts.items)
     offer, template = released(Offer.of(templates.items, releases.items), release)
     now = datetime.now(UTC)
     strategy = strategy_of(release, releases.items, strategies.items)

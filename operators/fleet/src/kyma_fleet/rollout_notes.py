@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from lifecycle_manager.rollout.releases import is_way_back
 from lifecycle_manager_api import ModuleRollout, names
 
 SteeringVerb = Literal["approve", "pause", "resume", "halt"]
@@ -40,7 +41,9 @@ def forward(first: ModuleRollout) -> str:
 def without_effect(rollout: ModuleRollout, verb: SteeringVerb, change: Mapping[str, Any]) -> str:
     """Return why a verb would change nothing about a rollout; empty where it would."""
     if verb in {"pause", "halt"} and rollout.status.phase == "Completed":
-        version, name = rollout.spec.version, rollout.metadata.name
-        back = f"klm rollout undo {name} takes it back" if rollout.spec.former_version else forward(rollout)
-        return f"is completed: every wave has got {version}; {back}"
+        spec, name = rollout.spec, rollout.metadata.name
+        next_step = f"klm rollout undo {name} takes it back" if spec.former_version else forward(rollout)
+        if is_way_back(spec):
+            next_step = f"to go forward, give channel {spec.channel} another version"
+        return f"is completed: every wave has got {spec.version}; {next_step}"
     return "" if change else f"is {DONE[verb]} already"
