@@ -105,7 +105,7 @@ async def release_bad(stage: Stage, module: int, version: str, minutes: float) -
     return {
         "phase": failed.status.phase,
         "after seconds": round(halted, 1),
-        "failed": failed.status.failed,
+        "failed clusters": failed.status.failed,
         "of": failed.status.clusters,
         "explained after seconds": explained,
         "undo": (undone.text + undone.errors)[-200:].strip(),

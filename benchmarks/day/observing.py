@@ -19,6 +19,7 @@ from kyma_diagnostics.debug_client import DebugFailed, ask
 
 SAMPLE_SECONDS = 5.0
 TASKS_EVERY = 6
+GROUPS = ("lifecycle-manager", "kube-apiserver", "etcd")
 NOT_JUDGED = frozenset({"events", "leases", "tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews"})
 """What is written for other reasons than the fleet: of them none is judged."""
 KYMA = re.compile(r"(?:kubeconfig-)?((?:kyma|real)-\d+)(?:-|$)")
@@ -65,28 +66,33 @@ def peaks(samples: list[Sample]) -> dict[str, dict[str, float]]:
     """Return the most memory and files of each process, and the CPU time that it used while it was sampled."""
     found: dict[str, dict[str, float]] = {}
     for each in (each for each in samples if "cpu" in each):
-        most = found.setdefault(
-            str(each["process"]), {"mb": 0.0, "files": 0.0, "first": float(each["cpu"]), "cpu": 0.0}
-        )
+        most = found.setdefault(str(each["process"]), {"mb": 0.0, "files": 0.0, "cpu": 0.0})
         most["mb"] = round(max(most["mb"], float(each["mb"])), 1)
         most["files"] = max(most["files"], float(each["files"]))
-        most["cpu"] = round(float(each["cpu"]) - most["first"], 1)
+    for name, _, spent in _spent(samples):
+        found[name]["cpu"] = round(found[name]["cpu"] + spent, 1)
     return found
+
+
+def _spent(samples: list[Sample]) -> Iterator[tuple[str, float, float]]:
+    """Yield which process used how much CPU time between two samples, and the time of the second."""
+    before: dict[str, float] = {}
+    for each in (each for each in samples if "cpu" in each):
+        name, cpu = str(each["process"]), float(each["cpu"])
+        spent = cpu - before.get(name, cpu)
+        before[name] = cpu
+        yield name, float(each["at"]), spent if spent >= 0 else cpu  # another process of that name
 
 
 def cores_by_hour(samples: list[Sample], hour_of: Callable[[float], float]) -> dict[int, dict[str, float]]:
     """Return the cores that Lifecycle Manager and the servers of the control plane used, by hour of the day."""
-    used: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    before: dict[str, Sample] = {}
-    for each in (each for each in samples if "cpu" in each):
-        name = str(each["process"])
-        if (last := before.get(name)) is not None and float(each["cpu"]) >= float(last["cpu"]):
-            group = "lifecycle-manager" if name.startswith("lifecycle-manager") else name
-            used[int(hour_of(float(each["at"])))][group] += float(each["cpu"]) - float(last["cpu"])  # type: ignore[assignment]
-        before[name] = each
+    used: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for name, at, spent in _spent(samples):
+        group = next((each for each in GROUPS if name.startswith(each)), "others")
+        used[int(hour_of(at))][group] += spent
     seconds = 3600 / (hour_of(3600.0) - hour_of(0.0))
     return {
-        hour: {group: round(spent[group] / seconds, 3) for group in ("lifecycle-manager", "kube-apiserver", "etcd")}
+        hour: {group: round(spent[group] / seconds, 3) for group in (*GROUPS, "others")}
         for hour, spent in sorted(used.items())
     }
 

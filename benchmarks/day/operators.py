@@ -59,8 +59,14 @@ async def read_pages(stage: Stage, number: int, used: Used) -> None:
                     kyma = chance.choice(sorted(stage.joined))
                     await _look(client, "cluster", f"/kymas/{kyma}", f"kyma={kyma}", CLUSTER_SECONDS, used)
             except httpx.HTTPError as error:
-                used.failed.append((time.time(), f"page: {type(error).__name__}"))
+                used.failed.append((time.time(), f"page: {_what_failed(error)}"))
                 await asyncio.sleep(1)
+
+
+def _what_failed(error: httpx.HTTPError) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"{error.response.status_code} of {error.request.url.path.rpartition('/')[0]}"
+    return type(error).__name__
 
 
 async def _look(client: httpx.AsyncClient, what: str, path: str, live: str, seconds: float, used: Used) -> None:

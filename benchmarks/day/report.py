@@ -41,7 +41,7 @@ def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callabl
     growth = judging.growth(found.pop("samples"), hour_of, SAME_HOURS)
     speed, waits, active = float(found["options"]["speed"]), found.pop("alerts wait"), found.pop("alerts")
     missing = judging.missing_alerts(active, spans, waits, speed)
-    unexpected = judging.unexpected_alerts(active, spans, waits, speed)
+    unexpected = judging.unexpected_alerts(active, spans)
     deleted = judging.deletions_without_request(writes, removals, found["left"])
     judged: Document = {
         "changes": asdict(judging.delays_of([each.seconds for each in changes])),

@@ -47,7 +47,7 @@ SCRIPT = (
         does="region_unreachable",
         given={"minutes": 40},
         is_fault=True,
-        alerts=("LifecycleManagerKymasInError", "LifecycleManagerWatcherSilent"),
+        alerts=("LifecycleManagerKymasInError",),
     ),
     Entry(hour=15.0, does="rotate_ca"),
     Entry(hour=16.0, does="restart_api_server", is_fault=True),

@@ -1,6 +1,7 @@
 """The script of the day is complete, and its rules find what they should."""
 
 import inspect
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -119,9 +120,9 @@ def test_alert_that_would_fire_in_a_day_of_full_length_is_missed_or_unexpected()
     assert not missing_alerts([active], [outage], waits, speed=20)
     assert missing_alerts([active], [outage], waits, speed=10) == ["Silent in outage"]
     assert missing_alerts([], [outage], waits, speed=20) == ["Silent in outage"]
-    assert not unexpected_alerts([active], [outage], waits, speed=20)
-    assert unexpected_alerts([active], [], waits, speed=20) == [active]
-    assert not unexpected_alerts([active], [], waits, speed=10)
+    fired = replace(active, fired=True)
+    assert not unexpected_alerts([fired], [outage])
+    assert unexpected_alerts([fired, active], []) == [fired]
 
 
 def test_growth_compares_the_same_hours_of_a_process_that_ran_on_both_days() -> None:
