@@ -121,7 +121,8 @@ def writes_to_kcp(stage: Stage, begin: int) -> Iterator[dict[str, Any]]:
             reference = event.get("objectRef") or {}
             kind = reference.get("resource", "")
             is_ours = event.get("userAgent", "").startswith("kube-runtime") and event["verb"] in WRITES
-            if event["stage"] == "ResponseComplete" and is_ours and kind not in NOT_JUDGED:
+            is_done = event["stage"] == "ResponseComplete" and event["responseStatus"]["code"] < 300
+            if is_done and is_ours and kind not in NOT_JUDGED and "dryRun=" not in event["requestURI"]:
                 found = KYMA.match(reference.get("name", ""))
                 yield {
                     "at": datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp(),

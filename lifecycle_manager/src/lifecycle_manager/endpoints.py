@@ -226,6 +226,8 @@ class Endpoints:
         name = document["metadata"]["name"]
         webhooks = {"webhooks": document["webhooks"]}
         try:
-            await self._kcp.merge_patch(admission.ADMISSION_WEBHOOKS, name, webhooks, field_manager=FIELD_MANAGER)
+            found = await self._kcp.get(admission.ADMISSION_WEBHOOKS, name)
+            if found.get("webhooks") != document["webhooks"]:
+                await self._kcp.merge_patch(admission.ADMISSION_WEBHOOKS, name, webhooks, field_manager=FIELD_MANAGER)
         except NotFound:
             await self._kcp.apply(admission.ADMISSION_WEBHOOKS, name, document, field_manager=FIELD_MANAGER)

@@ -232,7 +232,7 @@ async def test_lifecycle_manager_may_create_and_change_its_own_webhook_configura
     assert set(of_kind(rendered, "ValidatingWebhookConfiguration")) == {name}
     (rule,) = of_kind(rendered, "ClusterRole")["lifecycle-manager-webhooks"]["rules"]
     assert rule["resources"] == ["validatingwebhookconfigurations"]
-    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["create", "patch"])
+    assert (rule["resourceNames"], rule["verbs"]) == ([name], ["create", "get", "patch"])
     rendered = await helm.render(LIFECYCLE_MANAGER, *values(webhooks__enabled=False))
     assert "lifecycle-manager-webhooks" not in of_kind(rendered, "ClusterRole")
     rules = of_kind(rendered, "ClusterRole")["lifecycle-manager"]["rules"]

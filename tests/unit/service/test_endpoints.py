@@ -132,6 +132,24 @@ async def test_webhook_configuration_that_somebody_changes_is_restored(
         await eventually(is_restored)
 
 
+async def test_webhook_configuration_that_is_as_it_should_be_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "CHECK_SECONDS", 0.05)
+    seen: list[ApiRequest] = []
+
+    def is_webhook(request: ApiRequest) -> bool:
+        if "validatingwebhookconfigurations" in request.path:
+            seen.append(request)
+        return False
+
+    async with serving(tmp_path, webhooks=True) as (world, _):
+        await eventually(lambda: has_webhook(world))
+        with world.cluster("kcp").ruled_by(Refuse(is_webhook, refused=NO_API)):
+            await eventually(lambda: len(seen) >= 5)
+        assert not [each for each in seen if each.is_write]
+
+
 def test_webhook_configuration_is_checked_often_enough() -> None:
     assert endpoints.CHECK_SECONDS + endpoints.RETRY_SECONDS < 60
 
