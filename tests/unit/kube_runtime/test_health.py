@@ -103,6 +103,21 @@ async def test_metrics_are_served_and_nothing_else() -> None:
     assert nothing == (404, "not found\n")
 
 
+@pytest.mark.parametrize(("error", "logged"), [(BrokenPipeError(), 0), (TimeoutError(), 0), (ValueError("bad"), 1)])
+async def test_request_that_fails_is_logged_and_one_of_a_client_that_has_gone_is_not(
+    error: Exception, logged: int, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> bool:
+        raise error
+
+    with ProbeServer(LoopMonitor(), {"fails": fail}).serving("127.0.0.1", 0) as port:
+        with pytest.raises(ConnectionError):
+            await asyncio.to_thread(ask, port, "/readyz")
+        assert await asyncio.to_thread(ask, port, "/healthz") == (200, "ok\n")
+    assert [each.message for each in caplog.records] == ["a request for probes or metrics failed"] * logged
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 async def test_probes_without_a_host_are_served_by_ipv4_and_ipv6(host: str) -> None:
     if host == "[::1]" and not _has_ipv6():

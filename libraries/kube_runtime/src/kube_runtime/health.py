@@ -171,6 +171,11 @@ class _Server(ThreadingHTTPServer):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log why a request failed, as everything else is logged; a client that has gone is no failure."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            log.exception("a request for probes or metrics failed")
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
