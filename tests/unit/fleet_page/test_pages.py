@@ -7,6 +7,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from http_guard import Bounds, server_for
 from kube_runtime import KubeError
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import MAX_OF_ONE_USER as OPEN_OF_ONE_USER
@@ -285,3 +286,21 @@ async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
 async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
     for path in ("/kymas/b", "/modules/b", "/rollouts/b", "/static/secrets", "/kymas/..%2f"):
         assert (await browser.get(path, headers={"Authorization": "Bearer good"})).status_code == 404
+
+
+async def test_open_pages_end_with_the_server_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+    server = server_for(app, "127.0.0.1", 0, bounds=Bounds(connections=10))
+    serving = asyncio.create_task(server.serve_until_cancelled())
+    headers = {"Authorization": "Bearer good", "Host": "localhost"}
+    async with (
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", headers=headers, trust_env=False) as client,
+        client.stream("GET", "/live?kyma=a") as stream,
+    ):
+        lines = stream.aiter_lines()
+        await anext(lines)
+        serving.cancel()
+        assert [line async for line in lines]
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []

@@ -17,7 +17,10 @@ BACKLOG = 512
 
 
 class EmbeddedServer(uvicorn.Server):
-    """A server on a given socket that leaves signals to the program."""
+    """A server on a given socket that leaves signals to the program.
+
+    An application whose answers do not end by themselves asks `request.state.is_stopping()`, and ends them.
+    """
 
     def __init__(
         self, config: uvicorn.Config, listening: socket.socket, bounds: Bounds, on_refusal: Callable[[], None]
@@ -58,6 +61,7 @@ class EmbeddedServer(uvicorn.Server):
         if self._handshakes is None:
             loop = asyncio.get_running_loop()
             self.servers = [await loop.create_server(self._begin_http, sock=self._listening, backlog=BACKLOG)]
+        self.lifespan.state["is_stopping"] = lambda: self.should_exit
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -332,7 +332,11 @@ class _Pages:
     async def _while_allowed(
         self, request: Request, user: str, token: str, stream: AsyncGenerator[str, None]
     ) -> AsyncIterator[str]:
-        """Pass a stream on while its user is signed in and may see the page; it ends where nobody can be asked."""
+        """Pass a stream on while its user is signed in and may see the page; it ends where nobody can be asked.
+
+        It also ends with the server, which otherwise waits for it, and then fails it.
+        """
+        is_stopping = getattr(request.state, "is_stopping", lambda: False)
         if self._is_full(user):  # by requests that were answered meanwhile
             return
         self._open[user] += 1
@@ -344,6 +348,8 @@ class _Pages:
                         yield event("signed-out", "")
                         return
                     yield text
+                    if is_stopping():
+                        return
         except KubeError:
             return
         finally:
