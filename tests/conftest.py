@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
 
 pytest_plugins = ["tests.fips"]
 
@@ -33,20 +35,29 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+class GroupsAndFiles(LoadGroupScheduling):
+    """Gives a worker the tests of a group, or those of a file: what they share is started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return super()._split_scope(nodeid).partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupsAndFiles | None:
+    return GroupsAndFiles(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
 @pytest.hookimpl(trylast=True)  # after the hooks that add marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Name the group of a test in its id, from which xdist's `--dist loadgroup` reads it: without a mark, its file.
+    """Name the group of a test in its id, from which xdist's `--dist loadgroup` reads it.
 
     xdist 3.8 sets an attribute that pytest ignores since 9.2 (pytest-xdist's issue 1386), so every worker would
-    start the clusters of a group. Groups with a mark come first, the largest at the start: they wait, and the others
-    fill the time.
+    start the clusters of a group. Groups come first, the largest at the start: they wait, and the others fill the time.
     """
     if not config.getoption("loadgroup", False):  # set by xdist in its workers
         return
     marks = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
     sizes = Counter(marks.values())
     items.sort(key=lambda item: (-sizes[marks[item]], marks[item]) if item in marks else (0, ""))
-    for item in items:
-        group = marks.get(item) or item.nodeid.partition("::")[0]
+    for item, group in marks.items():
         if not item.nodeid.endswith(f"@{group}"):
             item._id = type(item.id).parse(f"{item.nodeid}@{group}")  # noqa: SLF001 - pytest has no setter

@@ -10,7 +10,6 @@ from tests.integration.charts.clusters import HelmClusters, open_world
 from tests.integration.charts.helm import Helm
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop and one worker: they share the clusters."""
     item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)

@@ -20,7 +20,7 @@ from lifecycle_manager.skr_webhook.documents import NAME
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready, lines_of
-from tests.integration.lifecycle_manager.programs import manager_with
+from tests.integration.lifecycle_manager.programs import manager_with, start_manager
 from tests.integration.lifecycle_manager.test_sync_resources import (
     ALLOWED,
     becomes,
@@ -239,7 +239,7 @@ async def test_option_switches_the_repair_off(walkthrough: Walkthrough) -> None:
         return not await webhook_of(environment)
 
     async with objects(environment, config_map("switched-off", a="1")):
-        async with manager_with(walkthrough.programs, *WITHOUT_INTERVAL, "--no-repair-on-events"):
-            await eventually(is_gone)
-        async with manager_with(walkthrough.programs, *WITHOUT_INTERVAL):
-            await eventually(lambda: webhook_of(environment))
+        await start_manager(walkthrough.programs, *WITHOUT_INTERVAL, "--no-repair-on-events")
+        await eventually(is_gone)
+        await start_manager(walkthrough.programs, *WITHOUT_INTERVAL)
+        await eventually(lambda: webhook_of(environment))
