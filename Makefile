@@ -7,12 +7,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 # For two cores: half of the time of a test of the whole product is waiting.
 WORKERS ?= 4
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 unexport PYTHONDONTWRITEBYTECODE # else each of the many programs that are started compiles all that it imports
 export UV_NO_PROGRESS := $(if $(CI),1,0)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools start-pages oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules lint format types bench profile soak day go charts reference dist release-check workflows scan test-kubernetes bench-change clean
+.PHONY: help setup python-check first-demo images cluster clusters helm browser node-tools start-pages oldest demo docs test test-fast test-python test-image-python test-nodes fuzz newest attack real-modules all-tests checks site-tools lint format types bench profile soak day go charts reference dist release-check workflows scan test-kubernetes bench-change clean
 
 help: ## List the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +63,14 @@ first-demo:
 	@echo "The first run installs the packages into $(VENV) (half a minute), and downloads kube-apiserver and etcd, or builds them"
 	@echo "where they cannot be downloaded (up to 6 minutes); both once. Then the demo: 20 s from the second time on."
 
-test: lint types workflows clusters helm docs ## Run every check: lint, types, import contracts and all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+test: setup clusters helm site-tools ## Run every check: lint, types, import contracts and all tests
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 all-tests checks
+
+all-tests: setup
+	$(PYTEST) $(ARGS)
+
+checks: override ARGS := # those of the tests
+checks: lint types workflows docs # beside the tests, which wait half of the time
 
 test-nodes: setup clusters helm node-tools images ## Run the tests on real nodes, with these images (Linux, as root; some minutes to build, once)
 	@$(BIN)/klm local binaries --nodes
@@ -71,7 +78,7 @@ test-nodes: setup clusters helm node-tools images ## Run the tests on real nodes
 
 test-kubernetes: setup ## Run the integration tests on the oldest supported API server (KUBERNETES=v1.35.4 for another)
 	@set -o pipefail; assets=$$($(BIN)/klm local binaries --kubernetes $(or $(KUBERNETES),$(OLDEST)) | sed -n 's/^binaries: //p') && \
-	  KUBEBUILDER_ASSETS=$$assets $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/integration $(ARGS)
+	  KUBEBUILDER_ASSETS=$$assets $(PYTEST) tests/integration $(ARGS)
 
 test-python: python-check ## Run the tests that need no API server on another Python: make test-python PYTHON=/path/to/python3.13
 	@$(MAKE) --no-print-directory VENV=.local/python-$$($(PYTHON) -c 'import sys; print(*sys.version_info[:3], sep=".")') test-fast
@@ -151,8 +158,10 @@ go: setup ## Generate the Go module for Module Managers, libraries/api/go, from 
 charts: setup ## Generate the parts of the charts that come from the code: CRDs, roles, options, Watcher
 	@$(BIN)/python -m charts.generate
 
-docs: setup ## Build the documentation's site; dead links and anchors fail (ARGS="--into FOLDER": beside other versions)
+site-tools: setup
 	@$(BIN)/uv sync --quiet --frozen --all-packages --all-extras --inexact --group docs
+
+docs: site-tools ## Build the documentation's site; dead links and anchors fail (ARGS="--into FOLDER": beside other versions)
 	@$(BIN)/python -m tools.documentation $(ARGS)
 
 reference: setup ## Generate docs/reference and the READMEs of the charts from the code
