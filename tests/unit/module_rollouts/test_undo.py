@@ -146,8 +146,8 @@ def test_way_back_that_is_completed_is_said_to_go_forward_and_not_to_be_undone()
     found.undo()
     found.run(8)
     assert found.latest.status.phase == "Completed"
-    said = without_effect(found.latest, "halt", {"halted": True})
-    assert said == "is completed: every wave has got 1.0.0; to go forward, give channel regular another version"
+    answer = without_effect(found.latest, "halt", {"halted": True})
+    assert answer == "is completed: every wave has got 1.0.0; to go forward, give channel regular another version"
 
 
 def test_first_rollout_of_a_channel_has_nothing_to_go_back_to_but_a_way_forward() -> None:
