@@ -1,14 +1,16 @@
 """Reviews of objects and their answers, without an API server."""
 
 import base64
+import logging
 import ssl
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube_crds import CustomResource
 from kube_runtime import Client, KubeconfigPolicy
 from kube_runtime.admission.review import patch_between, review_of
 from kube_runtime.admission.serving import WebhookServer
@@ -18,6 +20,7 @@ from kube_runtime.operator import Operator, Review
 from kube_runtime.resource import ObjectKey
 from kube_simulation import Simulation
 from tests.kinds import CONFIG_MAPS
+from tests.waiting import eventually
 
 JSON: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
     st.text(alphabet="a/~b", min_size=1, max_size=3),
@@ -115,3 +118,35 @@ def test_second_function_for_a_kind_is_refused() -> None:
 
     with pytest.raises(TypeError, match="has the function check already"):
         operator.validates(CONFIG_MAPS)(check)
+
+
+class Sheet(CustomResource, frozen=True, kw_only=True):
+    """A kind that webhooks alone are for."""
+
+    GROUP: ClassVar[str] = "sheets.example.com"
+
+
+async def test_kind_that_is_only_reviewed_has_a_crd_and_is_not_said_to_be_no_kind(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kube_runtime")
+    operator = Operator("sheets")
+
+    @operator.validates(Sheet)
+    def check(item: Sheet, review: Review[Sheet]) -> None: ...
+
+    @operator.mutates(Sheet)
+    def fold(item: Sheet, review: Review[Sheet]) -> None: ...
+
+    @operator.validates(CONFIG_MAPS)
+    def other(item: Any, review: Review[Any]) -> None: ...
+
+    assert operator.kinds == [Sheet]
+    async with (
+        await Client.from_kubeconfig(
+            simulation.cluster("sheets").kubeconfig, policy=KubeconfigPolicy(allow_insecure=True)
+        ) as client,
+        operator.running(client),
+    ):
+        await eventually(lambda: "started" in caplog.text)
+    assert "no kinds" not in caplog.text

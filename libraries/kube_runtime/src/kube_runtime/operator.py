@@ -61,8 +61,9 @@ class Operator:
     @property
     def kinds(self) -> list[type[CustomResource]]:
         """The kinds that are declared as classes, which `kube-runtime crds` prints."""
-        types = [each.resource.type for each in self._operated.values()]
-        return [each for each in types if issubclass(each, CustomResource)]
+        resources = (each.resource for each in (*self._operated.values(), *self.webhooks))
+        types = {each.plural_name: each.type for each in resources}
+        return [each for each in types.values() if issubclass(each, CustomResource)]
 
     def reconciles(
         self,
@@ -156,7 +157,8 @@ class Operator:
         async def announce() -> None:
             kinds = ", ".join(str(each.resource) for each in self._operated.values()) or "no kinds"
             where = f"the namespace {manager.namespace}" if manager.namespace else "all namespaces"
-            log.info("%s reconciles %s in %s", self.name, kinds, where)
+            if self._operated or not self.webhooks:  # what serves webhooks says which
+                log.info("%s reconciles %s in %s", self.name, kinds, where)
 
         manager.before_start(announce)
 
