@@ -186,7 +186,9 @@ def test_every_command_has_the_same_words_for_a_rollout_that_was_taken_back() ->
     assert lines[3:] == ["keda-regular-3 took 2.0.0 of keda-regular-2 back: 1.0.0 is in force"]
 
     stream.truncate(0)
-    kind = beside([undone, back], kind_named("rollouts"))
+    listed = kind_named("rollouts")
+    assert listed is not None
+    kind = beside([undone, back], listed)
     output_for(kind, Selection(), screen, watch=False).page([undone, back], NOW)
     assert [line.split()[1] for line in stream.getvalue().splitlines()[1:]] == ["TakenBack", "Completed"]
 

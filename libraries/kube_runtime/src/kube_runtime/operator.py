@@ -61,7 +61,8 @@ class Operator:
     @property
     def kinds(self) -> list[type[CustomResource]]:
         """The kinds that are declared as classes, which `kube-runtime crds` prints."""
-        resources = (each.resource for each in (*self._operated.values(), *self.webhooks))
+        operated, reviewed = self._operated.values(), self.webhooks
+        resources = (*(each.resource for each in operated), *(each.resource for each in reviewed))
         types = {each.plural_name: each.type for each in resources}
         return [each for each in types.values() if issubclass(each, CustomResource)]
 
