@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -132,7 +133,7 @@ class Playground:
         kcp, (first, second) = self.clusters.kcp, self.clusters.skrs
         kubectl = kubectl_command()
         lines = (
-            f"export KUBECONFIG={kcp.admin_kubeconfig}",
+            exports(kcp.admin_kubeconfig),
             "klm status",
             f"klm explain {JOINED}",
             f"klm join {OTHER} --kubeconfig {second.admin_kubeconfig} --any-module",
@@ -147,6 +148,12 @@ class Playground:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def exports(kubeconfig: Path, prefix: str = sys.prefix, base_prefix: str = sys.base_prefix) -> str:
+    """Return what another terminal needs first; the programs of a venv are not on its PATH."""
+    path = f"PATH={prefix}/bin:$PATH " if prefix != base_prefix else ""
+    return f"export {path}KUBECONFIG={kubeconfig}"
 
 
 async def _first_ended(clusters: LocalClusters, programs: Programs) -> Exception:
