@@ -67,7 +67,7 @@ async def hostile_cluster(stage: Stage, seconds: float) -> dict[str, Any]:
 async def change_catalog(stage: Stage) -> dict[str, Any]:
     """Change the description of a module, which the catalog of every cluster has."""
     patch = {"spec": {"info": {"repository": "https://example.com/new", "documentation": "https://example.com/docs"}}}
-    await stage.kcp.merge_patch(MODULE_TEMPLATES, f"{INSTALLED[0]}-{VERSIONS[0]}", patch, KCP, field_manager="team")
+    await stage.patch(MODULE_TEMPLATES, f"{INSTALLED[0]}-{VERSIONS[0]}", patch, by="team")
     return {}
 
 
@@ -114,9 +114,7 @@ async def release_bad(stage: Stage, module: int, version: str, minutes: float) -
 
 async def upgrade_mandatory(stage: Stage, version: str) -> dict[str, Any]:
     """Raise the version of the mandatory module, which goes in waves by itself, as it is a large change."""
-    await stage.kcp.merge_patch(
-        MODULE_RELEASE_METAS, MANDATORY, {"spec": {"mandatory": {"version": version}}}, KCP, field_manager="team"
-    )
+    await stage.patch(MODULE_RELEASE_METAS, MANDATORY, {"spec": {"mandatory": {"version": version}}}, by="team")
     await _until_completed(stage, MANDATORY, version)
     return {}
 
@@ -150,10 +148,13 @@ async def rotate_ca(stage: Stage) -> dict[str, Any]:
     """Request another CA, and wait until the former one is not trusted any more."""
     former, began = (await stage.kcp.get(SECRETS, CA, KCP)).data["ca.crt"], time.monotonic()
     mark = {"metadata": {"annotations": {ROTATE: f"{time.time():.0f}"}}}
-    await stage.kcp.merge_patch(SECRETS, CA, mark, KCP, field_manager="operators")
+    await stage.patch(SECRETS, CA, mark, by="operators")
 
     async def is_replaced() -> bool:
-        data = (await stage.kcp.get(SECRETS, CA, KCP)).data
+        try:
+            data = (await stage.kcp.get(SECRETS, CA, KCP)).data
+        except KubeError:  # the control plane is restarted
+            return False
         return data["ca.crt"] != former and not {"next.crt", "former.crt"} & data.keys()
 
     await eventually(is_replaced, every=1.0)
@@ -270,11 +271,9 @@ async def _explained(stage: Stage, kyma: str, expected: str, *arguments: str, or
 
 async def _release(stage: Stage, module: str, version: str) -> None:
     mark = {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: STRATEGY, names.ALLOW_DOWNGRADE: "true"}}}
-    await stage.kcp.merge_patch(MODULE_RELEASE_METAS, module, mark, KCP, field_manager="operators")
+    await stage.patch(MODULE_RELEASE_METAS, module, mark, by="operators")
     channels = [{"channel": "regular", "version": version}, {"channel": "fast", "version": VERSIONS[1]}]
-    await stage.kcp.merge_patch(
-        MODULE_RELEASE_METAS, module, {"spec": {"channels": channels}}, KCP, field_manager="team"
-    )
+    await stage.patch(MODULE_RELEASE_METAS, module, {"spec": {"channels": channels}}, by="team")
 
 
 async def _rollout(stage: Stage, module: str, version: str) -> ModuleRollout | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,7 @@ from kube_runtime import (
     ClientOptions,
     ClusterUnreachable,
     NotFound,
+    Resource,
     dump_yaml,
     load_yaml,
     parse_objects,
@@ -83,6 +85,18 @@ class Stage:
         """Write when upgrades with a downtime may be installed."""
         policy = documents.maintenance_policy(datetime.now(UTC), is_open=is_open)
         (self.folder / MAINTENANCE).write_bytes(msgspec.json.encode(policy))
+
+    async def patch(self, resource: Resource[Any], name: str, patch: Document, *, by: str) -> None:
+        """Change an object of the control plane; while that does not answer, people repeat it."""
+
+        async def is_done() -> bool:
+            try:
+                await self.kcp.merge_patch(resource, name, patch, KCP, field_manager=by)
+            except ClusterUnreachable:
+                return False
+            return True
+
+        await eventually(is_done, every=1.0)
 
     async def pause(self, minutes: float, at_least: float = 0.0) -> None:
         """Wait for some minutes of the day."""
