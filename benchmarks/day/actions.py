@@ -42,7 +42,10 @@ async def joins(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
 
 async def leaves(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
     """Let a share of the clusters leave, spread over some minutes; report what is left in them."""
-    leaving = stage.chance.sample(sorted(stage.joined), max(1, round(len(stage.joined) * share)))
+    candidates = sorted(
+        stage.joined - stage.hostile
+    )  # objects that users made in a hostile one would delay it for ever
+    leaving = stage.chance.sample(candidates, max(1, round(len(stage.joined) * share)))
     left: dict[str, list[str]] = {}
     for name in leaving:
         if remaining := [each for each in await stage.leave(name) if each.startswith(("module-", "thing-"))]:
@@ -52,7 +55,9 @@ async def leaves(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
 
 
 async def hostile_cluster(stage: Stage, seconds: float) -> dict[str, Any]:
-    """Let a cluster answer slowly and edit large Module CRs, until the end of the day."""
+    """Let a cluster answer slowly and edit large Module CRs from now on, on the second day as well."""
+    if stage.hostile:
+        return {"still": sorted(stage.hostile)}
     found = await stage.fleet.do("turn_hostile", seconds=seconds)
 
     async def attack() -> None:
@@ -61,6 +66,7 @@ async def hostile_cluster(stage: Stage, seconds: float) -> dict[str, Any]:
             await asyncio.sleep(ATTACK_SECONDS)
 
     stage.background.append(asyncio.ensure_future(attack()))
+    stage.hostile.add(found["hostile"])
     return {"cluster": found["hostile"]}
 
 

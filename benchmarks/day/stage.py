@@ -66,6 +66,7 @@ class Stage:
     modules: int
     children: dict[str, ChildProcess] = field(default_factory=dict)
     joined: set[str] = field(default_factory=set)
+    hostile: set[str] = field(default_factory=set)
     leaving: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     touched: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
