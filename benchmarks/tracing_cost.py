@@ -42,6 +42,7 @@ from kube_runtime import (
     Resource,
     Result,
     Snapshot,
+    Stages,
     Step,
 )
 from kyma_diagnostics.spans import ChangeTracer
@@ -155,7 +156,8 @@ class _Bench:
         self.manager.serves(self._start, name="started")
         controller: Controller[ObjectKey, None] = self.manager.controller("bench")
         controller.receives(Changed, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
-        controller.steps(read=self._read, plan=_plan, apply=self._apply, finish=self._finish)
+        stages = Stages(read=self._read, plan=_plan, apply=self._apply, finish=self._finish)
+        controller.reconciles(stages.reconcile)
 
     async def _start(self) -> None:
         self.started.set()
