@@ -1,6 +1,6 @@
 """Sets of objects without servers: what a reconcile asks of the SKR and writes to KCP, in its order."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -105,7 +105,9 @@ class RecordedObjects(SkrObjects):
         outcomes = tuple(each for each in applied.outcomes if each.entry not in entries)
         return ApplyResult(outcomes, without(applied.inventory, entries))
 
-    async def delete(self, entries: Collection[InventoryEntry]) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
+    async def delete(
+        self, entries: Collection[InventoryEntry], *, in_removal: Callable[[], Collection[str]] = frozenset
+    ) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
         self.world.requests.append("delete")
         self.world.deleted += entries
         return ApplyResult((), ()), ()

@@ -111,7 +111,8 @@ class Landscape:
             return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready", every=0.5))
         except AssertionError as error:
             manifest = await self.manifest(module)
-            raise AssertionError(f"{error}: {manifest.status.conditions if manifest else None}") from None
+            status = (manifest or await self.kcp.get(KYMAS, KYMA, KCP)).status
+            raise AssertionError(f"{error}: {status}") from None
 
     async def manifest(self, module: str) -> Manifest | None:
         found = await self.kcp.list(MANIFESTS, KCP, label_selector=f"{names.MODULE_NAME}={module}")
@@ -165,22 +166,25 @@ class Landscape:
         await eventually(gone, within=WITHIN, what="the SyncResources are gone")
 
     async def rests(self, entries: Collection[InventoryEntry], controller: str = "manifest", owners: int = 1) -> None:
-        """Check that objects are read again as the interval has it, and none of them is written."""
-        before, done = await self.versions(entries), self._reconciles(controller)
+        """Check that objects are read again as the interval has it, and the product writes none of them."""
+        before, done = await self._written(entries), self._reconciles(controller)
 
         async def read_again() -> bool:
             return self._reconciles(controller) >= done + ROUNDS * owners
 
         await eventually(read_again, within=WITHIN, what="all objects are read again", every=0.1)
-        after = await self.versions(entries)
-        written = [f"{each} {await self._writer_of(each)}" for each in entries if after[each] != before[each]]
+        after = await self._written(entries)
+        written = [f"{each}: {before[each]} became {after[each]}" for each in entries if after[each] != before[each]]
         assert not written, f"written again without a reason: {written}"
 
-    async def _writer_of(self, entry: InventoryEntry) -> str:
-        """Say who wrote an object last."""
-        live = await self.live(entry)
-        writers = sorted(live["metadata"]["managedFields"], key=lambda each: each["time"]) if live else []
-        return " ".join(f"{each['manager']}/{each.get('subresource', '')} {each['time']}" for each in writers)
+    async def _written(self, entries: Iterable[InventoryEntry]) -> dict[InventoryEntry, list[str]]:
+        """Return who wrote objects, and when: but for the API server, which writes the status of large CRDs later."""
+        found = {}
+        for entry in entries:
+            managers = (await self.live(entry) or {"metadata": {}})["metadata"].get("managedFields", ())
+            others = (each for each in managers if each["manager"] != "kube-apiserver")
+            found[entry] = sorted(f"{each['manager']}/{each.get('subresource', '')} {each['time']}" for each in others)
+        return found
 
     def _reconciles(self, controller: str) -> float:
         labels = ({"controller": controller, "result": each} for each in RESULTS)
@@ -226,13 +230,8 @@ class Landscape:
             return await self.skr.get(resource, entry.name, entry.namespace or None)
         return None
 
-    async def versions(self, entries: Iterable[InventoryEntry]) -> dict[InventoryEntry, str | None]:
-        """Return the resource versions of objects, None for those that there are not."""
-        found = {entry: await self.live(entry) for entry in entries}
-        return {entry: each["metadata"]["resourceVersion"] if each else None for entry, each in found.items()}
-
     async def left(self, entries: Iterable[InventoryEntry]) -> list[InventoryEntry]:
-        return [entry for entry, version in (await self.versions(entries)).items() if version is not None]
+        return [entry for entry in entries if await self.live(entry) is not None]
 
     async def _run_workloads(self) -> None:
         """Say of every workload that it runs, as its controller, a kubelet and a cloud would."""

@@ -1,12 +1,12 @@
 """What users had before a set of objects, and what they put into its Namespaces and kinds, stays when the set goes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kube_runtime import Client, NotFound, NotServed, ObjectKey, Resource
+from kube_runtime import Applier, ApplyResult, Client, InventoryEntry, NotFound, NotServed, ObjectKey, Resource
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.object_set.engine import OBJECTS_LEFT
@@ -311,6 +311,32 @@ async def test_namespace_goes_after_sync_resources_deleted_at_the_same_time(sync
         await syncing.reconcile(name)
 
     assert await is_going(syncing.skr, "of-both")
+    assert left_by(syncing) == []
+
+
+async def test_namespace_waits_for_a_sync_resource_deleted_while_its_contents_are_read(
+    syncing: Syncing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await syncing.write("place", resource=as_text([namespace("of-two")]))
+    await syncing.write("content", resource=as_text([config_map("c", "of-two")]))
+    for name in ("place", "content"):
+        await syncing.reconcile(name)
+    delete = Applier.delete
+
+    async def reading(applier: Applier, entries: Collection[InventoryEntry]) -> ApplyResult:
+        read = await delete(applier, entries)
+        await syncing.kcp.delete(SYNC_RESOURCES, "content", KCP)
+        await syncing.see(SYNC_RESOURCES, None)
+        return read
+
+    await syncing.kcp.delete(SYNC_RESOURCES, "place", KCP)
+    with monkeypatch.context() as patched:
+        patched.setattr(Applier, "delete", reading)
+        await syncing.reconcile("place")
+    for name in ("content", "place"):
+        await syncing.reconcile(name)
+
+    assert await is_going(syncing.skr, "of-two")
     assert left_by(syncing) == []
 
 

@@ -105,13 +105,28 @@ class SkrObjects:
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces = (*self.namespaces, name)
 
-    async def delete(self, entries: Collection[InventoryEntry]) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
-        """Delete objects; return the result, and the Namespaces that are left because of what they contain."""
-        removed = await self.applier.delete(entries)
-        left = tuple(each for each in removed.held if is_namespace(each.entry))
+    async def delete(
+        self, entries: Collection[InventoryEntry], *, in_removal: Callable[[], Collection[str]] = frozenset
+    ) -> tuple[ApplyResult, tuple[ObjectOutcome, ...]]:
+        """Delete objects; return the result, and the Namespaces that are left because of what they contain.
+
+        `in_removal` names the Namespaces that others are emptying: these are kept. It is asked again when it is known
+        what a Namespace contains, since owners deleted at the same time are seen one after the other.
+        """
+
+        def waits(entry: InventoryEntry) -> bool:
+            return is_namespace(entry) and entry.name in in_removal()
+
+        waiting = [each for each in entries if waits(each)]
+        removed = await self.applier.delete(without(entries, waiting))
+        waiting += [each.entry for each in removed.held if waits(each.entry)]
+        left = tuple(each for each in removed.held if is_namespace(each.entry) and each.entry not in waiting)
         await self.leave([each.entry for each in left])
         outcomes = [replace(each, action="released", live=None) if each in left else each for each in removed.outcomes]
-        return ApplyResult(tuple(outcomes), without(removed.inventory, [each.entry for each in left])), left
+        outcomes = [each for each in outcomes if each.entry not in waiting]
+        outcomes += [ObjectOutcome(each, None, "kept") for each in waiting]
+        inventory = {*without(removed.inventory, [each.entry for each in left]), *waiting}
+        return ApplyResult(tuple(outcomes), tuple(sorted(inventory))), left
 
     async def leave(self, entries: Iterable[InventoryEntry]) -> tuple[InventoryEntry, ...]:
         """Leave objects to their users; return those that were there and the owner's. Raises KubeError.

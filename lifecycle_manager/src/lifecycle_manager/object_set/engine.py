@@ -22,7 +22,6 @@ from kube_runtime import (
     JsonObject,
     KubernetesObject,
     ObjectKey,
-    ObjectOutcome,
     Readiness,
     Request,
     Result,
@@ -35,7 +34,6 @@ from lifecycle_manager.object_set.inventory import (
     held_message,
     identities,
     inventory_of,
-    is_namespace,
     listed,
     name_of,
     namespace_in,
@@ -229,17 +227,10 @@ class ObjectSet(Generic[Owner]):
         """
         with self.part("DeleteObjects"):
             objects = await self.objects()
-            in_removal = self.engine.in_removal_by_others(self.seen.resource)
-            waiting: tuple[InventoryEntry, ...] = tuple(
-                each for each in entries if each.name in in_removal and is_namespace(each)
-            )
+            in_removal = partial(self.engine.in_removal_by_others, self.seen.resource)
             removed: ApplyResult
-            removed, kept = await objects.delete(without(entries, waiting))
-            removed = ApplyResult(
-                (*removed.outcomes, *(ObjectOutcome(each, None, "kept") for each in waiting)),
-                tuple(sorted((*removed.inventory, *waiting))),
-            )
-            self._report_left("; ".join(map(held_message, kept)), "contains objects of others")
+            removed, left = await objects.delete(entries, in_removal=in_removal)
+            self._report_left("; ".join(map(held_message, left)), "contains objects of others")
             self._give_up(entries, tuple(sorted({*removed.inventory, *without(self.inventory, entries)})))
             return removed
 
