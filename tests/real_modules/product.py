@@ -111,8 +111,8 @@ class Landscape:
             return inventory_of(await eventually(ready, within=WITHIN, what=f"{module} {version} is ready", every=0.5))
         except AssertionError as error:
             manifest = await self.manifest(module)
-            status = (manifest or await self.kcp.get(KYMAS, KYMA, KCP)).status
-            raise AssertionError(f"{error}: {status}") from None
+            kyma = await self.kcp.get(KYMAS, KYMA, KCP)
+            raise AssertionError(f"{error}: {manifest.status if manifest else kyma.status}") from None
 
     async def manifest(self, module: str) -> Manifest | None:
         found = await self.kcp.list(MANIFESTS, KCP, label_selector=f"{names.MODULE_NAME}={module}")
