@@ -14,6 +14,7 @@ from kube_runtime import InventoryEntry, KubernetesObject, parse_manifest, store
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import names
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
+from lifecycle_manager_api.known_kinds import kind_refusal
 from tests.real_modules.comparison import comparable, differences
 from tests.real_modules.corpus import WITHOUT, RealManifest, found
 from tests.real_modules.oracle import Kubectl
@@ -113,7 +114,7 @@ def parts_of(text: str) -> list[str]:
 
 
 def smallest_cr(text: str) -> Document | None:
-    """Return an object of a kind of the manifest that needs no content and asks no webhook, None for none."""
+    """Return an object of a kind of the manifest that may be a Module CR, needs no content and asks no webhook."""
     documents = [each.document for each in parse_manifest(text).objects]
     asked = {group for each in documents for hook in each.get("webhooks") or () for group in groups_of(hook)}
     for each in documents:
@@ -121,6 +122,8 @@ def smallest_cr(text: str) -> Document | None:
         if each["kind"] != CRD or {spec["group"], "*"} & asked or "webhook" in spec.get("conversion", {}):
             continue
         version = next(version for version in spec["versions"] if version["storage"])
+        if kind_refusal(f"{spec['group']}/{version['name']}", spec["names"]["kind"]) is not None:
+            continue
         schema = version["schema"]["openAPIV3Schema"]
         fields = schema.get("properties", {})
         content = fields.get("spec", {})
