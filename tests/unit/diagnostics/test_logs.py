@@ -1,5 +1,6 @@
 """What is logged at the level INFO."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 import structlog
+import uvloop
 
 from kyma_diagnostics.logs import configure_logs
 
@@ -19,6 +21,7 @@ def _logs_as_they_were() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    logging.getLogger("asyncio").filters.clear()
     for name, former in levels.items():
         logging.getLogger(name).setLevel(former)
     structlog.reset_defaults()
@@ -42,3 +45,22 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
     (line,) = capsys.readouterr().err.splitlines()
     logged = json.loads(line)
     assert (logged["level"], logged["logger"], logged["msg"], logged["count"]) == ("warning", "demo", "loud", 1)
+
+
+def test_connection_that_its_peer_has_closed_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """As uvloop reports it where it reads by TLS what came before a reset."""
+
+    async def report(text: str, error: Exception) -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
+
+    closed = RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+    configure_logs("INFO", "json")
+    for text, error in (
+        ("Fatal error on SSL protocol", closed),
+        ("Fatal error on SSL protocol", RuntimeError("a mistake")),
+        ("a task failed", closed),
+    ):
+        uvloop.run(report(text, error))
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert ["a mistake" in each["exception"] for each in logged] == [True, False]
+    assert [each["level"] for each in logged] == ["error", "error"]

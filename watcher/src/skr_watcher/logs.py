@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from kyma_diagnostics.closed_connections import quiet_closed_connections
 from skr_watcher.rate_limit import WatcherRateLimit
 
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -61,3 +62,4 @@ def configure_logs(level: str) -> None:
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
+    quiet_closed_connections()

@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 import structlog
 
+from kyma_diagnostics.closed_connections import quiet_closed_connections
+
 
 def configure_logs(level: str = "INFO", log_format: Literal["auto", "json", "console"] = "auto") -> None:
     """Send structlog and the standard library's logs to stderr in one shape: time, level, logger, msg and fields."""
@@ -41,6 +43,7 @@ def configure_logs(level: str = "INFO", log_format: Literal["auto", "json", "con
     # The client's debug logs would print Secrets, and httpx logs each event that is handed over to another replica.
     for noisy in ("aiohttp.access", "uvicorn.access", "kubernetes_asyncio", "asyncio", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    quiet_closed_connections()
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
