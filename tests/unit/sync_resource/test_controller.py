@@ -10,7 +10,7 @@ import pytest
 from kube_runtime import Change, KubeError, ObjectKey
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
-from lifecycle_manager.contract.signals import ClusterReachable, ResyncRequested
+from lifecycle_manager.contract.signals import ClusterReachable, ModulesProtected, ResyncRequested
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.skr import AccessSecretMissing
@@ -490,6 +490,17 @@ async def test_without_the_admission_policy_nothing_new_is_applied_and_nothing_d
     for name in ("first", "second", "third"):
         await world.reconcile(name)
     assert await world.objects() == {"one", "three"}
+
+
+async def test_what_was_refused_as_modules_were_not_kept_apart_is_enqueued_once_they_are(world: Syncing) -> None:
+    await world.write("first", "one")
+    await world.reconcile("first")
+    world.unprotected = "the binding is missing"
+    await world.write("second", "two")
+    await world.reconcile("second")
+    await world.see(SYNC_RESOURCES, None)
+    assert world.manager.publish(ModulesProtected()) == 1
+    assert world.controller.queue.keys() == {ObjectKey(KCP, "second")}
 
 
 async def test_nothing_is_applied_before_it_is_known_that_modules_are_kept_apart(world: Syncing) -> None:

@@ -161,5 +161,10 @@ class DescriptorFound:
 
 
 @dataclass(frozen=True, slots=True)
+class ModulesProtected:
+    """The admission policy that keeps modules apart is in force: what was refused without it can be applied."""
+
+
+@dataclass(frozen=True, slots=True)
 class CAsChanged:
     """Other CAs are in force for Watchers and for what this process serves."""

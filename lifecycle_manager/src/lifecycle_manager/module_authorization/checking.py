@@ -4,6 +4,9 @@ A watch of the policy shows that it is the shipped one, but not that the API ser
 it has to refuse: a SyncResource in the namespace of the Leases, in which Lifecycle Manager may create one and may not
 `manage` modules. Nothing is stored. It is tried after each change, and periodically, as nothing reports that the API
 server or the rights of Lifecycle Manager have changed.
+
+An API server that has just started denies everything until it has read the roles. So where Lifecycle Manager may not
+ask, what was seen last counts for a while.
 """
 
 import asyncio
@@ -27,6 +30,7 @@ from kube_runtime import (
     parse_objects,
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
+from lifecycle_manager.contract.signals import ModulesProtected
 from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
 from lifecycle_manager.options.modules import ModuleAuthorizationSettings
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
@@ -56,7 +60,13 @@ PROBE = {
 INTERVAL_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 """The first pause while it is not in force: an API server takes a moment to apply what was just written."""
+DENIED_SECONDS = 30.0
+"""How long what was seen last counts where Lifecycle Manager may not ask."""
 log = structlog.get_logger("module_authorization")
+
+
+class Denied(Exception):
+    """Lifecycle Manager lacks the rights to find out."""
 
 
 def setup(manager: Manager, kcp: Client, settings: ModuleAuthorizationSettings) -> Callable[[], str | None]:
@@ -88,6 +98,9 @@ class ModuleAuthorizationCheck:
         for informer in (self._policies, self._bindings):
             informer.on_change(lambda _: self._changed.set())
         self.why_not: str | None = None
+        self._manager = manager
+        self._denied_since: float | None = None
+        self._pauses = Backoff(base=RETRY_SECONDS, max=INTERVAL_SECONDS, jitter=0.0)
         self._in_force = Gauge(
             "lifecycle_mgr_module_policy_in_force",
             "Whether the admission policy that keeps modules apart is in force in KCP.",
@@ -100,22 +113,35 @@ class ModuleAuthorizationCheck:
 
     async def run(self) -> None:
         """Check until cancelled. While KCP can't be asked, what was seen last counts."""
-        pauses = Backoff(base=RETRY_SECONDS, max=INTERVAL_SECONDS, jitter=0.0)
         while True:
             self._changed.clear()
             try:
                 await self.check()
             except (KubeError, TimeoutError) as error:
                 log.warning("module authorization could not be checked", error=str(error))
-            pause = pauses.next()
             with suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL_SECONDS if self.why_not == "" else pause):
+                async with asyncio.timeout(self.pause()):
                     await self._changed.wait()
-                pauses.reset()
+                self._pauses.reset()
+
+    def pause(self) -> float:
+        """Return in how many seconds to check again if nothing changes before: soon where something is wrong."""
+        if self.why_not != "" or self._denied_since is not None:
+            return self._pauses.next()
+        self._pauses.reset()
+        return INTERVAL_SECONDS
 
     async def check(self) -> None:
         """Check once. Raises KubeError, TimeoutError."""
-        why_not = await self._find_out()
+        now = self._manager.clock.monotonic()
+        try:
+            why_not, self._denied_since = await self._find_out(), None
+        except Denied as denied:
+            self._denied_since = now if self._denied_since is None else self._denied_since
+            if self.why_not == "" and now - self._denied_since < DENIED_SECONDS:
+                log.info("module authorization can't be checked for now", reason=str(denied))
+                return
+            why_not = str(denied)
         if why_not == self.why_not:
             return
         self.why_not = why_not
@@ -124,19 +150,26 @@ class ModuleAuthorizationCheck:
             log.warning("module authorization is not in force: every module may write for every other", reason=why_not)
         else:
             log.info("module authorization is in force")
+            self._manager.publish(ModulesProtected())
 
     async def _find_out(self) -> str:
+        """Return why it is not in force; empty if it is. Raises Denied, KubeError, TimeoutError."""
         for informer in (self._policies, self._bindings):
-            if isinstance(informer.last_error, Forbidden | NotServed):
+            if isinstance(informer.last_error, Forbidden):
+                raise Denied(str(informer.last_error))
+            if isinstance(informer.last_error, NotServed):
                 return str(informer.last_error)
             await informer.wait_synced(RETRY_SECONDS)
         probe = await self._probe()
         seen = AuthorizationSnapshot(self._policies.get(NAMED), self._bindings.get(NAMED), probe)
-        return why_not_in_force(seen, policy=self._policy, binding=self._binding)
+        why_not = why_not_in_force(seen, policy=self._policy, binding=self._binding)
+        if probe.is_denied and probe.refusal in why_not:
+            raise Denied(why_not)
+        return why_not
 
     async def _probe(self) -> Probe:
         try:
             await self._kcp.create(SYNC_RESOURCES, PROBE, self._namespace, field_manager=FIELD_MANAGER, dry_run=True)
         except (Forbidden, NotFound, NotServed) as error:
-            return Probe(self._namespace, str(error))
+            return Probe(self._namespace, str(error), is_denied=isinstance(error, Forbidden))
         return Probe(self._namespace)

@@ -26,10 +26,14 @@ NARROWING = (
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What the API server answered to the dry run of a SyncResource; no refusal where it was accepted."""
+    """What the API server answered to the dry run of a SyncResource; no refusal where it was accepted.
+
+    `is_denied`: the policy refused it, or Lifecycle Manager lacks the right.
+    """
 
     namespace: str
     refusal: str = ""
+    is_denied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ A SyncResource is reconciled when
   its module changes
 - an event reports a change of one of its objects: that object is read, within the budget of its repairs
 - its SKR answers again or is replaced, or all of it is to be read again
+- modules are kept apart again, and it was refused as they were not
 - the interval has passed: every object is read
 
 Limits: three SyncResources of a cluster at once, the size of a status (`status`), repairs of one object
@@ -17,6 +18,7 @@ Limits: three SyncResources of a cluster at once, the size of a status (`status`
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 import structlog
@@ -27,6 +29,7 @@ from kube_runtime import (
     Controller,
     Forbidden,
     Index,
+    Informer,
     KubeError,
     Manager,
     ObjectKey,
@@ -41,6 +44,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCE
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
+    ModulesProtected,
     ObjectChanged,
     ResyncRequested,
     SyncResourceApplied,
@@ -75,7 +79,7 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceSnapshot,
     SyncResourceState,
 )
-from lifecycle_manager.sync_resource.status import Refusal, TooManyObjects, in_conflict
+from lifecycle_manager.sync_resource.status import Refusal, TooManyObjects, in_conflict, is_unprotected
 from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
 
 log = structlog.get_logger("sync_resource")
@@ -147,6 +151,7 @@ def setup(
     controller.receives(ResyncRequested, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
+    controller.receives(ModulesProtected, to=partial(refused_as_unprotected, sync_resources), priority=Priority.CHANGE)
     writes = OwnerWrites(
         kcp=manager.client,
         events=manager.events,
@@ -340,6 +345,11 @@ def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float 
             return SetReport(status=statuses.braked(resource, obstacle, seen.now), requeue_after=seconds)
         case _:
             return SetReport(status=resource.status, requeue_after=obstacle)
+
+
+def refused_as_unprotected(sync_resources: Informer[SyncResource], _: ModulesProtected) -> Iterable[ObjectKey]:
+    """Return the SyncResources that were refused as modules were not kept apart."""
+    return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if is_unprotected(each)]
 
 
 def spec_changed(change: Change[SyncResource]) -> bool:

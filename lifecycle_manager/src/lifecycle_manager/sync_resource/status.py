@@ -101,6 +101,12 @@ def in_conflict(resource: SyncResource) -> bool:
     return valid is not None and valid.reason == CONFLICT
 
 
+def is_unprotected(resource: SyncResource) -> bool:
+    """Tell whether a SyncResource was refused as modules were not kept apart."""
+    valid = find(resource.status.conditions, VALID)
+    return valid is not None and valid.reason == NOT_PROTECTED
+
+
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:
     """Return the status of a SyncResource that can't be applied. Its objects stay as they are."""
     lost = identities(refusal.lost)
