@@ -16,7 +16,6 @@ from lifecycle_manager_api import names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 from tests.klm import Output, run_klm
 
-REGION = "eu-fleet-1"
 NAMESPACES = "\n---\n".join(
     f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"
     for name in (names.KCP_NAMESPACE, names.KCP_LEASE_NAMESPACE)
@@ -56,8 +55,7 @@ async def operator(control_plane: Client, kcp: Path, tmp_path: Path) -> AsyncIte
 
 async def put_kyma(admin: Client, name: str, status: dict[str, Any], **metadata: Any) -> None:
     """Write a Kyma with a status, as Lifecycle Manager would have written it."""
-    labels = {names.REGION: REGION, **metadata.pop("labels", {})}
-    document = {"metadata": {"name": name, "labels": labels, **metadata}, "spec": {"channel": "regular"}}
+    document = {"metadata": {"name": name, **metadata}, "spec": {"channel": "regular"}}
     await admin.apply(KYMAS, name, document, names.KCP_NAMESPACE, field_manager="test")
     await admin.merge_patch(
         KYMAS, name, {"status": status}, names.KCP_NAMESPACE, subresource="status", field_manager="test"

@@ -15,10 +15,12 @@ from kube_runtime import Client
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
 from tests import builders
-from tests.integration.fleet.conftest import REGION, Klm, put_kyma
+from tests.integration.fleet.conftest import Klm, put_kyma
 from tests.klm import KLM, run_klm
 
 KCP = names.KCP_NAMESPACE
+REGION = "eu-fleet-1"
+HERE = {names.REGION: REGION}
 HOSTILE = "\x1b[2J[red]refused\x1b[0m"
 
 
@@ -29,10 +31,11 @@ def module(name: str, state: str = "Ready", **more: Any) -> dict[str, Any]:
 @pytest_asyncio.fixture
 async def fleet(control_plane: Client) -> AsyncIterator[Client]:
     """Three Kymas in a region of their own."""
-    await put_kyma(control_plane, "fleet-good", {"state": "Ready", "modules": [module("keda")]})
+    await put_kyma(control_plane, "fleet-good", {"state": "Ready", "modules": [module("keda")]}, labels=HERE)
     broken = [module("keda", "Error", message=HOSTILE), module("istio", version="2.0.0")]
-    await put_kyma(control_plane, "fleet-bad", {"state": "Error", "modules": broken})
-    await put_kyma(control_plane, "fleet-paused", {"state": "Warning"}, labels={names.SKIP_RECONCILIATION: "true"})
+    await put_kyma(control_plane, "fleet-bad", {"state": "Error", "modules": broken}, labels=HERE)
+    paused = {names.SKIP_RECONCILIATION: "true"} | HERE
+    await put_kyma(control_plane, "fleet-paused", {"state": "Warning"}, labels=paused)
     yield control_plane
     for name in ("fleet-good", "fleet-bad", "fleet-paused"):
         await control_plane.delete(KYMAS, name, KCP)
@@ -64,7 +67,7 @@ async def test_lists_and_filters(fleet: Client, viewer: Klm) -> None:
 
 async def test_reasons_select(fleet: Client, viewer: Klm) -> None:
     ready = builders.condition("Ready", "ModuleError", "refused", "False", at="2026-11-22T12:00:00Z")
-    await put_kyma(fleet, "fleet-bad", {"state": "Error", "conditions": [ready]})
+    await put_kyma(fleet, "fleet-bad", {"state": "Error", "conditions": [ready]}, labels=HERE)
     found = await viewer("get", "kymas", "--region", REGION, "--reason", "ModuleError", "-o", "name")
     assert found.text == "kyma.operator.kyma-project.io/fleet-bad\n"
     refused = await viewer("get", "releases", "--reason", "ModuleError")
@@ -117,7 +120,7 @@ async def test_changes_are_followed(fleet: Client, kcp: Path) -> None:
         async with asyncio.timeout(30):
             for _ in range(4):
                 await process.stdout.readline()
-            await put_kyma(fleet, "fleet-good", {"state": "Warning"})
+            await put_kyma(fleet, "fleet-good", {"state": "Warning"}, labels=HERE)
             while b"Warning" not in (line := await process.stdout.readline()) or b"fleet-good" not in line:
                 assert line
     finally:
