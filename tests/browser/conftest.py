@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from http_guard import Bounds, server_for
 from kyma_fleet_page.access import AccessDecision
@@ -24,6 +24,7 @@ from tests import builders
 from tests.page_sources import AnyRight, MadeUp, Parts
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+expect.set_options(timeout=20_000)
 TOKEN = "a-token-of-an-operator"
 REGIONS = ("eu-central-1", "us-east-1", "ap-south-1")
 

@@ -49,7 +49,7 @@ RIGHTS = {
         "syncresources": "list watch",
         "customresourcedefinitions": "list watch",
         "namespaces": "list watch",
-        "validatingwebhookconfigurations": "create patch",
+        "validatingwebhookconfigurations": "create get patch",
         "validatingadmissionpolicies": "list watch",
         "validatingadmissionpolicybindings": "list watch",
         "tokenreviews": "create",

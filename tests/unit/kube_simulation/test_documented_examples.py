@@ -11,7 +11,7 @@ PAGE = Path("docs/kube-runtime.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```console\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize(("program", "printed"), EXAMPLES, ids=["simulated clusters", "steps"])
+@pytest.mark.parametrize(("program", "printed"), EXAMPLES, ids=["simulated clusters"])
 def test_example_prints_what_the_page_says(program: str, printed: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], check=False, capture_output=True, text=True, timeout=240
