@@ -48,7 +48,7 @@ def test_lines_below_the_level_are_not_written(capsys: pytest.CaptureFixture[str
 
 
 def test_connection_that_its_peer_has_closed_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """As uvloop reports it where it reads by TLS what came before a reset."""
+    """uvloop reports this error when it reads TLS data that arrived before a connection reset."""
 
     async def report(text: str, error: Exception) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})

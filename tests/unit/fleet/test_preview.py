@@ -10,15 +10,14 @@ import pytest
 from kyma_fleet.preview import (
     MAX_REASONS,
     KymaPreview,
-    Release,
     ReleasePreview,
     Sums,
     outcome_for,
     released,
-    require_not_taken_back,
     sums_of,
 )
 from kyma_fleet.problems import Problem
+from kyma_fleet.release_waves import Release, require_not_taken_back
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer

@@ -1,4 +1,4 @@
-"""A failed request names its cause: a missing right is told apart from a policy of the cluster."""
+"""A failed request names its cause: a missing right and a policy of the cluster have different reasons."""
 
 import pytest
 

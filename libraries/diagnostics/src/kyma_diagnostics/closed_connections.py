@@ -1,7 +1,7 @@
-"""Closed connections that are no error: peers end theirs at any moment, above all when a stopped process goes on.
+"""Keeps closed connections out of the error log: peers may close theirs at any time.
 
-uvloop goes on reading what it has received by TLS where the socket was closed meanwhile, and logs that as a fatal error
-with its traceback (its issue 506).
+When a TLS socket is closed while uvloop still reads received data, uvloop logs a fatal error with a traceback (its
+issue 506). Many of these appear at once after a process was stopped and continues.
 """
 
 import logging
@@ -10,7 +10,7 @@ _CLOSED = "the handler is closed"
 
 
 def quiet_closed_connections() -> None:
-    """Leave them out of the log of the event loop."""
+    """Do not log them as errors of the event loop."""
     log = logging.getLogger("asyncio")
     if _is_error not in log.filters:
         log.addFilter(_is_error)

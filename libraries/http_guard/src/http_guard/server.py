@@ -19,7 +19,8 @@ BACKLOG = 512
 class EmbeddedServer(uvicorn.Server):
     """A server on a given socket that leaves signals to the program.
 
-    An application whose answers do not end by themselves asks `request.state.is_stopping()`, and ends them.
+    An application that streams answers for as long as clients listen checks `request.state.is_stopping()`, and closes
+    the streams when the server stops.
     """
 
     def __init__(

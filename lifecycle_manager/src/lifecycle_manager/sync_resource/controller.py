@@ -49,7 +49,7 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     SyncResourceApplied,
 )
-from lifecycle_manager.contract.verdict import TEXT_TOO_LARGE, TOO_MANY_OBJECTS
+from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
@@ -79,12 +79,12 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceSnapshot,
     SyncResourceState,
 )
-from lifecycle_manager.sync_resource.status import Refusal, TooManyObjects, in_conflict, is_unprotected
+from lifecycle_manager.sync_resource.status import NOT_PROTECTED, Refusal, TooManyObjects, is_refused
 from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
 
 log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
-    "waiting", lambda each: (each.spec.kyma,) if in_conflict(each) else ()
+    "waiting", lambda each: (each.spec.kyma,) if is_refused(each, CONFLICT) else ()
 )
 """By their Kyma, the SyncResources that wait for objects that another one has."""
 
@@ -349,7 +349,7 @@ def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float 
 
 def refused_as_unprotected(sync_resources: Informer[SyncResource], _: ModulesProtected) -> Iterable[ObjectKey]:
     """Return the SyncResources that were refused as modules were not kept apart."""
-    return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if is_unprotected(each)]
+    return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if is_refused(each, NOT_PROTECTED)]
 
 
 def spec_changed(change: Change[SyncResource]) -> bool:

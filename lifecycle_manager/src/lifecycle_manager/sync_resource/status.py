@@ -16,7 +16,6 @@ from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, Readiness, 
 from lifecycle_manager.contract.conditions import APPLIED, VALID
 from lifecycle_manager.contract.verdict import (
     APPLY_FAILED,
-    CONFLICT,
     OBJECTS_IN_USE,
     OBJECTS_NOT_READY,
     POLICY_VIOLATION,
@@ -95,16 +94,10 @@ def begun(
     return status
 
 
-def in_conflict(resource: SyncResource) -> bool:
-    """Tell whether a SyncResource waits for objects that another one has."""
+def is_refused(resource: SyncResource, reason: str) -> bool:
+    """Tell whether the last status of a SyncResource says that it was refused for a reason."""
     valid = find(resource.status.conditions, VALID)
-    return valid is not None and valid.reason == CONFLICT
-
-
-def is_unprotected(resource: SyncResource) -> bool:
-    """Tell whether a SyncResource was refused as modules were not kept apart."""
-    valid = find(resource.status.conditions, VALID)
-    return valid is not None and valid.reason == NOT_PROTECTED
+    return valid is not None and valid.reason == reason
 
 
 def refused(resource: SyncResource, refusal: Refusal, now: datetime) -> SyncResourceStatus:

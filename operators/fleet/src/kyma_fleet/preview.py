@@ -1,7 +1,7 @@
 """`klm preview`: what a release would change in the fleet, before it is released. Nothing is written.
 
-First what the rules of Lifecycle Manager say for each Kyma and wave, in pure functions; then what is printed, for
-people, as Markdown for a review or as a document; then the command.
+First what the rules of Lifecycle Manager say for each Kyma, in pure functions (`release_waves` for the waves); then
+what is printed, for people, as Markdown for a review or as a document; then the command.
 """
 
 import asyncio
@@ -17,6 +17,17 @@ from kyma_fleet.comparison import ClusterComparison, compare, wanted_after
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.problems import Problem
+from kyma_fleet.release_waves import (
+    EXAMPLES,
+    WAVE_TITLES,
+    Release,
+    WavePreview,
+    default_of,
+    require_not_taken_back,
+    strategy_of,
+    wave_row,
+    waves_of,
+)
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import (
@@ -25,15 +36,12 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
     ROLLOUT_STRATEGIES,
-    DatedReleaseMeta,
 )
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANCE
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.rollout.releases import by_channel, taken_back
-from lifecycle_manager.rollout.standing import taking_back
-from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, wave_of, waves_in_order
+from lifecycle_manager.rollout.waves import wave_of
 from lifecycle_manager.skr.brake import max_changed
 from lifecycle_manager_api import (
     ChannelVersion,
@@ -41,28 +49,14 @@ from lifecycle_manager_api import (
     KymaModule,
     KymaModuleStatus,
     KymaSpec,
-    ModuleRollout,
-    ModuleRolloutSpec,
     ModuleTemplate,
-    RolloutStrategy,
-    RolloutStrategySpec,
     State,
     names,
     template_name,
 )
 from lifecycle_manager_api.conditions import counted
 
-EXAMPLES = 3
 MAX_REASONS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """A version of a module in a channel, as it would be; an empty channel stands for all that the module has."""
-
-    module: str
-    version: str
-    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +149,6 @@ def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     return replace(offer, releases=releases), template
 
 
-def require_not_taken_back(
-    release: Release, releases: Iterable[DatedReleaseMeta], rollouts: Iterable[ModuleRollout]
-) -> None:
-    """Raise Problem where a channel has taken the version back: given once more, it comes to no cluster."""
-    known = by_channel(rollouts).get(release.module, {})
-    named = (each for meta in releases if meta.spec.module_name == release.module for each in meta.spec.channels)
-    for channel in [release.channel] if release.channel else [each.channel for each in named]:
-        its = known.get(channel, ())
-        if release.version in taken_back(its):
-            way = f"no cluster gets {release.version} before the channel gives another version"
-            raise Problem(f"in channel {channel} {taking_back(release.version, its)}; {way}")
-
-
 def outcome_for(kyma: Kyma, release: Release, offer: Offer, timing: Timing) -> KymaPreview | None:
     """Return what a release means for a Kyma; None where the Kyma does not have the module in this channel."""
     known = next((each for each in kyma.status.modules if each.name == release.module), None)
@@ -203,60 +184,8 @@ def _resolution(kyma: Kyma, known: KymaModuleStatus, offer: Offer, timing: Timin
     return found
 
 
-def strategy_of(
-    release: Release, releases: tuple[DatedReleaseMeta, ...], strategies: tuple[RolloutStrategy, ...]
-) -> RolloutStrategySpec | None:
-    """Return the strategy of a release; None where it names none. Raises Problem where it does not exist."""
-    found = next((each for each in releases if each.spec.module_name == release.module), None)
-    name = found.metadata.annotations.get(names.ROLLOUT_STRATEGY, "") if found is not None else ""
-    if not name:
-        return None
-    for each in strategies:
-        if each.metadata.name == name:
-            return each.spec
-    raise Problem(f"RolloutStrategy {name} does not exist, so no cluster would get the version; create it first")
-
-
-def default_of(strategies: tuple[RolloutStrategy, ...]) -> RolloutStrategySpec:
-    """Return the waves of a large change whose release names no strategy."""
-    return next((each.spec for each in strategies if each.metadata.name == DEFAULT_STRATEGY), DEFAULT_WAVES)
-
-
-WAVE_TITLES = ("WAVE", "KYMAS", "AT A TIME", "MAY FAIL", "NOT BEFORE", "SUCH AS")
 TITLES = ("HELD BACK BY", "KYMAS", "SUCH AS", "MESSAGE")
 KYMA_TITLES = ("KYMA", "HAS", "GETS IT", "HELD BACK BY", "MESSAGE")
-
-
-class WavePreview(Part, frozen=True):
-    """A wave of a release: how many clusters would get the version in it, some of them, and when at the earliest."""
-
-    name: str
-    kymas: int
-    max_concurrent: int
-    max_failures: int
-    begins: datetime
-    needs_approval: bool
-    examples: tuple[str, ...]
-
-
-def waves_of(
-    strategy: RolloutStrategySpec, release: Release, members: Mapping[str, Sequence[str]], now: datetime
-) -> Iterator[WavePreview]:
-    """Return the waves of a release in their order, with the Kymas of each.
-
-    That these are updated takes no time here, soaks and pauses do.
-    """
-    spec = ModuleRolloutSpec(
-        module_name=release.module, channel=release.channel, version=release.version, strategy=strategy
-    )
-    begins = now
-    for plan in waves_in_order(spec):
-        kymas = members.get(plan.name, ())
-        limits = plan.max_concurrent(len(kymas)), plan.max_failures(len(kymas))
-        begins += plan.pause_before
-        needs_approval = plan.rules.approval == "required"
-        yield WavePreview(plan.name, len(kymas), *limits, begins, needs_approval, tuple(kymas[:EXAMPLES]))
-        begins += plan.soak
 
 
 class SampledCluster(Part, frozen=True):
@@ -286,7 +215,7 @@ class ReleasePreview(Document, frozen=True):
         if self.sums.held_back:
             _print_rows(screen, TITLES, _held_back_rows(self.sums))
         if self.waves is not None:
-            _print_rows(screen, WAVE_TITLES, list(map(_wave_row, self.waves)))
+            _print_rows(screen, WAVE_TITLES, list(map(wave_row, self.waves)))
         if screen.form == "wide":
             _print_rows(screen, KYMA_TITLES, list(map(_kyma_row, self.sums.kymas)))
         for each in self.clusters:
@@ -346,12 +275,6 @@ def _print_cluster(cluster: SampledCluster, screen: Screen) -> None:
 def _held_back_rows(sums: Sums) -> list[tuple[str, ...]]:
     rows = sorted(sums.held_back.items(), key=lambda each: -each[1].count)
     return [(reason or "-", f"{each.count:,}", ", ".join(each.examples), each.message) for reason, each in rows]
-
-
-def _wave_row(wave: WavePreview) -> tuple[str, ...]:
-    counts = (f"{each:,}" for each in (wave.kymas, wave.max_concurrent, wave.max_failures))
-    begins = f"{wave.begins:%m-%d %H:%M}{' and approval' if wave.needs_approval else ''}"
-    return (wave.name, *counts, begins, ", ".join(wave.examples) or "-")
 
 
 def _kyma_row(found: KymaPreview) -> tuple[str, ...]:

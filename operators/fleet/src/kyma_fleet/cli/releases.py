@@ -42,10 +42,11 @@ def preview(
     """
     from kyma_fleet import preview as command
     from kyma_fleet.explanation.command import rules_of
+    from kyma_fleet.release_waves import Release
 
     with usage_errors():
         rules = rules_of(rollout_max_delay, maintenance_policy)
-    release = command.Release(module, version, channel)
+    release = Release(module, version, channel)
     return lambda kcp, screen: command.preview(
         kcp, screen, release, rules, sample=sample, namespace=namespace, max_changed_clusters=max_changed_clusters
     )

@@ -12,12 +12,12 @@ from typing import Literal
 import msgspec
 
 from kube_runtime.ages import age, duration
+from kyma_fleet.explanation.advice import ADVICE
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.marks import pause_of
 from lifecycle_manager.contract.conditions import (
     CATALOG,
     CERTIFICATE_OVERDUE,
-    EVENT_PATH_FAULTS,
     REACHABLE,
     WEBHOOK,
     event_path_fault,
@@ -42,24 +42,6 @@ from lifecycle_manager_api import (
 Mark = Literal["ok", "wait", "bad", "note"]
 MAX_OBJECTS = 10
 MODULE, MANIFEST, CONFIG, SYNC_RESOURCE = "module", "Manifest", "ModuleConfig", "SyncResource"
-ADVICE = {
-    "AccessSecretMissing": "klm join {kyma} --kubeconfig FILE   # of an administrator of the cluster",
-    "AccessSecretIncomplete": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # put a kubeconfig under `config`",
-    "AccessSecretUnusable": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # correct the kubeconfig",
-    "SKRUnauthorized": "klm join {kyma} --kubeconfig FILE   # of an administrator of the cluster",
-    "SKRForbidden": "kubectl -n {ns} get secrets -l {kyma_label}={kyma}   # grant the right to its user",
-    "PolicyViolation": "kubectl -n {ns} get modulepolicies",
-    "ObjectsForbidden": "kubectl -n {ns} get modulepolicies",
-    "ModuleNotFound": "klm get releases",
-    "ChannelNotFound": "klm get releases {module}",
-    "ModuleTemplateNotFound": "kubectl -n {ns} get moduletemplates",
-    "ApplyFailed": "klm diff {kyma} {module}",
-    **dict.fromkeys(EVENT_PATH_FAULTS, "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"),
-    CERTIFICATE_OVERDUE: "kubectl -n {ns} get certificates",
-    "CredentialsInvalid": "kubectl -n {ns} describe manifest {manifest}",
-    "Orphaned": "kubectl -n {ns} delete manifest {manifest}",
-}
-"""What to do for a reason, as a command."""
 
 
 @dataclass(frozen=True, slots=True)
