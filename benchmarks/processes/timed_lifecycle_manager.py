@@ -44,24 +44,24 @@ class _Events:
 
     def observe(self) -> None:
         """Begin to measure all events of this process."""
-        take, write = EventPublisher.take, ModuleConfigWrites.apply
+        take, write = EventPublisher.take, ModuleConfigWrites.carry_out
 
         def timed_take(publisher: EventPublisher, kyma_name: str, verified: VerifiedEvent) -> None:
             self._began[kyma_name] = _used()
             take(publisher, kyma_name, verified)
 
-        async def timed_write(writes: ModuleConfigWrites, seen: ModuleConfigSnapshot, steps: Any, traces: Any) -> None:
+        async def timed_write(writes: ModuleConfigWrites, seen: ModuleConfigSnapshot, steps: Any) -> None:
             writing = tuple(steps)
             sources = {step.source for step in writing if isinstance(step, ApplyModuleConfig)}
             began = self._began.pop(seen.kyma, None) if sources else None
-            if began is not None and sources & traces.keys():  # else the write was not that of the event
+            if began is not None and sources & seen.traces.keys():  # else the write was not that of the event
                 cpu, clock = (now - before for now, before in zip(_used(), began, strict=True))
                 line = {"at": time.monotonic(), "kyma": seen.kyma, "event": cpu, "clock": clock}
                 self._file.write(json.dumps(line) + "\n")
-            await write(writes, seen, writing, traces)
+            await write(writes, seen, writing)
 
         setattr(EventPublisher, "take", timed_take)  # noqa: B010 - mypy takes no assignment to a method
-        setattr(ModuleConfigWrites, "apply", timed_write)  # noqa: B010
+        setattr(ModuleConfigWrites, "carry_out", timed_write)  # noqa: B010
 
 
 def _used() -> tuple[float, float]:

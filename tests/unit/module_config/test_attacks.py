@@ -32,6 +32,7 @@ from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
+from tests.unit.module_config.planning import named
 from tests.unit.module_config.test_controller import INTERVAL, NAME, Module, changed, module
 from tests.world import KCP, SKR
 
@@ -91,8 +92,10 @@ async def steps_of(client: Client, *references: ObjectReference) -> tuple[rules.
     found = await (
         find_some(client, [KIND], references, any_kind) if references else find_all(client, [KIND], any_kind)
     )
-    seen = snapshot(found)
-    return writes_of(replace(seen, reading=await TextMaker().with_texts("demo", found, acceptable(seen))))
+    seen = named(snapshot(found))
+    accepted = acceptable(seen)
+    read = await TextMaker().with_texts("demo", found, accepted)
+    return writes_of(replace(seen, reading=read, accepted=accepted))
 
 
 HOSTILE = st.sampled_from(

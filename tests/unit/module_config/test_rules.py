@@ -12,25 +12,25 @@ from lifecycle_manager.contract.conditions import COMPLETE
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE, QUOTA_EXCEEDED
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
-from lifecycle_manager.module_config.keys import config_name, distinct_name, usual_names
 from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
 from lifecycle_manager.module_config.rules import (
     ApplyModuleConfig,
-    Configuration,
     DeleteModuleConfig,
+    End,
     SetCondition,
-    configuration_of,
-    deletions,
+    distinct_name,
+    end_before_reading,
     marks,
-    writes_of,
+    usual_name,
 )
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadVersions
 from lifecycle_manager.module_config.status import too_large, unreadable
 from lifecycle_manager.module_config.texts import text_of
 from lifecycle_manager.options.configuration import Quota
-from lifecycle_manager_api import ModuleConfig, ResourceReference
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
+from tests.unit.module_config.planning import writes_after
 
 MAX_NAME_LENGTH = 253
 KIND = ModuleCrKind("cloud-resources.kyma-project.io/v1beta1", "Infrastructure", "kyma-system", "default")
@@ -78,7 +78,7 @@ def as_written(action: ApplyModuleConfig) -> ModuleConfig:
 
 
 def test_new_module_cr_is_written_with_its_origin() -> None:
-    write, mark = writes_of(snapshot(reading(builders.infrastructure(resource_version="9", nfsVolumes=[]))))
+    write, mark = writes_after(snapshot(reading(builders.infrastructure(resource_version="9", nfsVolumes=[]))))
     assert isinstance(write, ApplyModuleConfig)
     assert write.name == "demo-cloud-resources"
     assert write.reference == ResourceReference(
@@ -96,20 +96,20 @@ def test_new_module_cr_is_written_with_its_origin() -> None:
 
 def test_unchanged_module_cr_writes_nothing() -> None:
     read = reading(builders.infrastructure())
-    write = writes_of(snapshot(read))[0]
+    write = writes_after(snapshot(read))[0]
     assert isinstance(write, ApplyModuleConfig)
-    assert writes_of(snapshot(read, as_written(write))) == ()
+    assert writes_after(snapshot(read, as_written(write))) == ()
 
 
 def test_older_version_never_follows_a_newer_one() -> None:
     newer, older = (builders.infrastructure(resource_version=version, nfsVolumes=[version]) for version in ("10", "9"))
-    write = writes_of(snapshot(reading(newer)))[0]
+    write = writes_after(snapshot(reading(newer)))[0]
     assert isinstance(write, ApplyModuleConfig)
     written = as_written(write)
 
-    assert writes_of(snapshot(reading(older, complete=False), written)) == ()
-    assert writes_of(snapshot(reading(newer, complete=False), written)) == ()
-    restored = writes_of(snapshot(reading(older, complete=True), written))
+    assert writes_after(snapshot(reading(older, complete=False), written)) == ()
+    assert writes_after(snapshot(reading(newer, complete=False), written)) == ()
+    restored = writes_after(snapshot(reading(older, complete=True), written))
     assert [type(step) for step in restored] == [ApplyModuleConfig]
 
 
@@ -120,32 +120,32 @@ def test_answer_from_the_past_is_recognized_although_its_successor_changed_no_te
     versions, late = ReadVersions(), as_read(labelled)
 
     def superseded(read: dict[str, Any], *, complete: bool) -> frozenset[ObjectReference]:
-        return versions.note(reading(read, complete=complete), {late.source}, exceeds_quota=False)
+        return versions.note(replace(snapshot(reading(read, complete=complete)), accepted=frozenset({late.source})))
 
     assert not superseded(first, complete=True)
     assert not superseded(back, complete=False)
-    write = writes_of(snapshot(reading(first)))[0]
+    write = writes_after(snapshot(reading(first)))[0]
     assert isinstance(write, ApplyModuleConfig)
     assert superseded(labelled, complete=False) == {late.source}
     seen = snapshot(reading(labelled, complete=False), as_written(write))
-    assert writes_of(replace(seen, superseded=frozenset({late.source}))) == ()
+    assert writes_after(replace(seen, superseded=frozenset({late.source}))) == ()
     assert not superseded(labelled, complete=True)  # a restored cluster
     assert not superseded(labelled, complete=False)
 
 
 def test_new_version_with_the_same_text_and_generation_writes_nothing() -> None:
-    write = writes_of(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
+    write = writes_after(snapshot(reading(builders.infrastructure(resource_version="7"))))[0]
     assert isinstance(write, ApplyModuleConfig)
-    assert writes_of(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()
+    assert writes_after(snapshot(reading(builders.infrastructure(resource_version="8")), as_written(write))) == ()
 
 
 def test_object_of_the_same_name_is_not_older_than_its_predecessor() -> None:
-    write = writes_of(snapshot(reading(builders.infrastructure(resource_version="10"))))[0]
+    write = writes_after(snapshot(reading(builders.infrastructure(resource_version="10"))))[0]
     assert isinstance(write, ApplyModuleConfig)
     other = builders.infrastructure(resource_version="9", nfsVolumes=["other"])
     other["metadata"]["uid"] = "another"
 
-    assert writes_of(snapshot(reading(other, complete=False), as_written(write)))
+    assert writes_after(snapshot(reading(other, complete=False), as_written(write)))
 
 
 def test_text_has_no_managed_fields_and_no_annotation_of_kubectl() -> None:
@@ -169,61 +169,64 @@ def test_text_does_not_depend_on_the_order_of_keys(order: list[str]) -> None:
 
 def test_config_of_a_deleted_module_cr_is_deleted_whether_the_cache_has_it_or_not() -> None:
     read = reading(missing=("default",), complete=False)
-    assert writes_of(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources", by_users=True),)
+    assert writes_after(snapshot(read)) == (DeleteModuleConfig("demo-cloud-resources", by_users=True),)
 
 
 def test_module_cr_that_is_being_deleted_counts_as_deleted() -> None:
     module_cr = builders.infrastructure()
     module_cr["metadata"]["deletionTimestamp"] = "2026-11-01T12:00:00Z"
-    assert writes_of(snapshot(reading(module_cr, complete=False))) == (
+    assert writes_after(snapshot(reading(module_cr, complete=False))) == (
         DeleteModuleConfig("demo-cloud-resources", by_users=True),
     )
 
 
 def test_partial_reading_deletes_no_other_configs() -> None:
     other = builders.module_config("demo-cloud-resources-other")
-    actions = writes_of(snapshot(reading(builders.infrastructure(), complete=False), other))
+    actions = writes_after(snapshot(reading(builders.infrastructure(), complete=False), other))
     assert not any(isinstance(action, DeleteModuleConfig) for action in actions)
 
 
 def test_complete_reading_deletes_configs_without_module_cr() -> None:
     stray = builders.module_config("demo-cloud-resources-stray")
-    assert writes_of(snapshot(reading(), stray)) == (DeleteModuleConfig("demo-cloud-resources-stray", by_users=True),)
+    assert writes_after(snapshot(reading(), stray)) == (
+        DeleteModuleConfig("demo-cloud-resources-stray", by_users=True),
+    )
 
 
 def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> None:
     deleting = builders.module_config(deletionTimestamp="2026-11-01T12:00:00Z")
-    assert writes_of(snapshot(reading(), deleting)) == ()
-    assert writes_of(snapshot(reading(builders.infrastructure()), deleting)) == ()
+    assert writes_after(snapshot(reading(), deleting)) == ()
+    assert writes_after(snapshot(reading(builders.infrastructure()), deleting)) == ()
 
 
 def test_module_without_configuration_has_its_configs_deleted() -> None:
-    assert deletions([builders.module_config()]) == (DeleteModuleConfig("demo-cloud-resources"),)
+    end = end_before_reading(snapshot(NOTHING_READ, builders.module_config()))
+    assert end == End((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
     config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
-    (mark,) = marks([config], no_answer)
+    (mark,) = marks(snapshot(NOTHING_READ, config), no_answer)
     assert mark == SetCondition("demo-cloud-resources", no_answer)
     condition = builders.condition("Synced", "ClusterUnreachable", "no answer")
     shown = builders.module_config(status={"conditions": [condition]})
-    assert marks([shown], no_answer) == ()
+    assert marks(snapshot(NOTHING_READ, shown), no_answer) == ()
 
 
 def test_module_cr_that_is_too_large_sets_a_condition_and_keeps_the_last_text() -> None:
     huge = builders.infrastructure(nfsVolumes=[{"name": "x" * MAX_TEXT_BYTES}])
-    (mark,) = writes_of(snapshot(reading(huge), builders.module_config()))
+    (mark,) = writes_after(snapshot(reading(huge), builders.module_config()))
     assert isinstance(mark, SetCondition)
     assert mark.condition.reason == MODULE_CR_TOO_LARGE
-    write, mark = writes_of(snapshot(reading(huge)))
+    write, mark = writes_after(snapshot(reading(huge)))
     assert isinstance(write, ApplyModuleConfig)
     assert write.text == ""
 
 
 @given(st.text("abc-", min_size=1, max_size=253), st.text("xyz", min_size=1, max_size=63))
 def test_names_fit_and_differ(kyma: str, name: str) -> None:
-    default = config_name(kyma, "m", KIND.default, KIND.reference("kyma-system", "default"))
-    other = config_name(kyma, "m", KIND.default, KIND.reference("other", name))
+    default = usual_name(kyma, "m", KIND.default, KIND.reference("kyma-system", "default"))
+    other = usual_name(kyma, "m", KIND.default, KIND.reference("other", name))
     assert default != other
     assert max(len(default), len(other)) <= MAX_NAME_LENGTH
 
@@ -233,16 +236,16 @@ def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
     read = reading(builders.infrastructure())
     taken = frozenset({"demo-cloud-resources"})
     for kyma, module in (("demo-cloud", "resources"), ("demo", "cloud-resources")):
-        assert taken == {*usual_names(kyma, module, read.default, read.found).values()}
+        assert taken == {usual_name(kyma, module, read.default, each) for each in read.found}
 
-    write, mark = writes_of(replace(snapshot(read), taken=taken))
+    write, mark = writes_after(snapshot(read), taken)
 
     assert isinstance(write, ApplyModuleConfig)
     assert isinstance(mark, SetCondition)
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
     assert write.name == mark.name == own not in taken
-    gone = replace(snapshot(reading(missing=("default",), complete=False)), taken=taken)
-    assert writes_of(gone) == (DeleteModuleConfig(own, by_users=True),)
+    gone = snapshot(reading(missing=("default",), complete=False))
+    assert writes_after(gone, taken) == (DeleteModuleConfig(own, by_users=True),)
 
 
 def test_existing_module_config_keeps_its_name() -> None:
@@ -250,34 +253,43 @@ def test_existing_module_config_keeps_its_name() -> None:
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
     for name in ("demo-cloud-resources", own):
         for taken in (frozenset[str](), frozenset({"demo-cloud-resources"}) - {name}):
-            steps = writes_of(replace(snapshot(reading(changed), builders.module_config(name)), taken=taken))
+            steps = writes_after(snapshot(reading(changed), builders.module_config(name)), taken)
             assert {step.name for step in steps} == {name}
+
+
+TEMPLATE = builders.template()
+
+
+def end(kyma: Kyma | None, template: ModuleTemplate | None = TEMPLATE, module: str = "cloud-resources") -> End | None:
+    """Return the end of a reconcile of a module with a ModuleConfig, None where its Module CRs are read."""
+    seen = snapshot(NOTHING_READ, builders.module_config())
+    return end_before_reading(replace(seen, item=kyma, template=template, module=module))
+
+
+DELETED = End((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
 
 
 def test_kyma_without_a_state_decides_nothing() -> None:
     """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
-    assert configuration_of(builders.kyma(), "cloud-resources", builders.template()) is Configuration.UNDECIDED
+    assert end(builders.kyma()) == End()
 
 
 def test_module_whose_template_is_missing_keeps_the_configuration_that_it_has() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Error"}]}
-    assert configuration_of(builders.kyma(status=status), "cloud-resources", None) is Configuration.WANTED
+    assert end(builders.kyma(status=status), None) is None
 
 
 def test_module_has_a_configuration_only_while_enabled_everywhere() -> None:
     status = {"state": "Ready", "modules": [{"name": "cloud-resources", "state": "Ready"}]}
     enabled = builders.kyma(status=status)
-    assert configuration_of(enabled, "cloud-resources", builders.template()) is Configuration.WANTED
-    assert configuration_of(enabled, "other", builders.template()) is Configuration.NONE
-    assert (
-        configuration_of(enabled, "cloud-resources", builders.template(enable_module_config=False))
-        is Configuration.NONE
-    )
+    assert end(enabled) is None
+    assert end(enabled, module="other") == DELETED
+    assert end(enabled, builders.template(enable_module_config=False)) == DELETED
     deleting = builders.kyma(status=status, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert configuration_of(deleting, "cloud-resources", builders.template()) is Configuration.WANTED
+    assert end(deleting) is None
     left = builders.kyma(status={"state": "Deleting"}, deletionTimestamp="2026-11-01T12:00:00Z")
-    assert configuration_of(left, "cloud-resources", builders.template()) is Configuration.NONE
-    assert configuration_of(None, "cloud-resources", builders.template()) is Configuration.NONE
+    assert end(left) == DELETED
+    assert end(None) == DELETED
 
 
 ENTRIES = st.lists(
@@ -296,7 +308,7 @@ def entries(listed: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
 def after(seen: ModuleConfigSnapshot) -> dict[str, str]:
     """Return the texts of the ModuleConfigs once the steps are carried out."""
     texts = {config.metadata.name: config.spec.resource for config in seen.existing}
-    for step in writes_of(seen):
+    for step in writes_after(seen):
         match step:
             case ApplyModuleConfig():
                 texts[step.name] = step.text
@@ -322,7 +334,7 @@ def test_what_was_accepted_stays_and_the_quota_is_kept(
     seen = replace(snapshot(reading(*entries(now), complete=complete), *existing), quota=quota)
     then = after(seen)
 
-    there = {config_name("demo", "cloud-resources", KIND.default, each.source) for each in map(as_read, entries(now))}
+    there = {usual_name("demo", "cloud-resources", KIND.default, each.source) for each in map(as_read, entries(now))}
     assert set(then) >= (set(first) & there if complete else set(first))
     assert len(then) <= objects
     assert sum(map(len, then.values())) <= size
@@ -334,14 +346,14 @@ def test_newest_module_crs_exceed_the_quota_and_are_named_up_to_a_number() -> No
     ]
     for module_cr in listed[10:]:
         module_cr["metadata"]["creationTimestamp"] = "2026-11-02T12:00:00Z"
-    first = writes_of(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
+    first = writes_after(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
     assert {step.source.name for step in first if isinstance(step, ApplyModuleConfig)} == {f"n{n}" for n in range(10)}
     names = after(replace(snapshot(reading(*listed)), quota=Quota(max_objects=10)))
     existing = [builders.module_config(name, spec={"resource": text}) for name, text in names.items()]
 
     (mark,) = [
         step
-        for step in writes_of(replace(snapshot(reading(*listed), *existing), quota=Quota(max_objects=10)))
+        for step in writes_after(replace(snapshot(reading(*listed), *existing), quota=Quota(max_objects=10)))
         if isinstance(step, SetCondition) and step.condition.type == COMPLETE
     ]
 
@@ -353,7 +365,7 @@ def test_newest_module_crs_exceed_the_quota_and_are_named_up_to_a_number() -> No
 def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
     config = builders.module_config("demo-cloud-resources", spec={"resource": "x" * 100})
     grown = builders.infrastructure(value="x" * 500)
-    (mark,) = writes_of(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
+    (mark,) = writes_after(replace(snapshot(reading(grown), config), quota=Quota(max_bytes=400)))
     assert isinstance(mark, SetCondition)
     assert (mark.name, mark.condition.reason) == ("demo-cloud-resources", QUOTA_EXCEEDED)
 
@@ -361,4 +373,4 @@ def test_text_that_grows_beyond_the_quota_keeps_the_last_one() -> None:
 def test_module_cr_that_is_read_later_keeps_its_config() -> None:
     unread = replace(as_read(builders.infrastructure()), text=None)
     read = Reading(KIND.default, {unread.source: unread}, complete=True)
-    assert writes_of(snapshot(read, builders.module_config())) == ()
+    assert writes_after(snapshot(read, builders.module_config())) == ()

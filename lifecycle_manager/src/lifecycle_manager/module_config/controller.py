@@ -13,18 +13,16 @@ Limits: `Quota` on the number and bytes of ModuleConfigs; one large text at a ti
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kube_runtime import (
     Causes,
     Change,
     Clock,
     Controller,
-    JsonObject,
     KubeError,
     Manager,
-    ObjectKey,
     Priority,
-    Resource,
     Result,
 )
 from kube_runtime.tracing import part
@@ -51,7 +49,6 @@ from lifecycle_manager.contract.signals import (
     ClusterReplaced,
     DescriptorFound,
     ObjectChanged,
-    ObjectReference,
     ReadScope,
     ResyncRequested,
     WebhookRulesChanged,
@@ -59,18 +56,10 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_config import rules
-from lifecycle_manager.module_config.keys import (
-    MODULE_CONFIGS_BY_MODULE,
-    ModuleKey,
-    Modules,
-    crds_changed,
-    kinds_named_by,
-    usual_names,
-)
+from lifecycle_manager.module_config.keys import MODULE_CONFIGS_BY_MODULE, ModuleKey, Modules
+from lifecycle_manager.module_config.kinds import AllowedKinds, crds_changed
 from lifecycle_manager.module_config.reading import read_module_crs
-from lifecycle_manager.module_config.rules import Configuration
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ModuleConfigState, Reads
-from lifecycle_manager.module_config.status import failed
 from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
 from lifecycle_manager.object_set import Policies
@@ -97,7 +86,7 @@ def setup(
     policies = Policies.watched_by(manager)
     manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA])
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
-    modules = Modules(kymas, templates, releases, configs, policies, kinds, manifests, sync_resources)
+    modules = Modules(kymas, templates, releases, configs, policies, kinds)
 
     controller: Controller[ModuleKey, ModuleConfigState] = manager.controller(
         "module-config",
@@ -132,7 +121,13 @@ def setup(
         manager.client, configs, policies, manager.events, latency, manager.clock, manager.publish
     )
     module_configs = ModuleConfigs(
-        modules, connections, kinds, writes, manager.clock, settings, waiting_causes=controller.waiting_causes
+        modules,
+        AllowedKinds(kinds, policies, manifests, sync_resources),
+        connections,
+        writes,
+        manager.clock,
+        settings,
+        waiting_causes=controller.waiting_causes,
     )
     controller.reconciles(module_configs.reconcile, unforeseen=module_configs.report, foreseen=(TemplateUnreadable,))
     return controller
@@ -146,8 +141,8 @@ class ModuleConfigs:
     """
 
     modules: Modules
+    kinds: AllowedKinds
     connections: Connections
-    kinds: ModuleKinds
     writes: ModuleConfigWrites
     clock: Clock
     settings: ModuleConfigSettings
@@ -156,78 +151,51 @@ class ModuleConfigs:
 
     async def reconcile(self, key: ModuleKey, causes: Causes, state: ModuleConfigState) -> Result:
         """Write the Module CRs of a module to KCP. Raises KubeError, SkrAccessError, TemplateUnreadable."""
-        seen = self._seen(key)
+        seen = self.modules.seen(key, self.settings.quota)
         reads = state.note(causes, seen.existing, now=self.clock.monotonic())
-        pending = state.announcements.of()
-        configuration = rules.configuration_of(seen.item, key.module, seen.template)
-        if configuration is Configuration.NONE:
-            await self.writes.apply(seen, rules.deletions(seen.existing), {})
-            self.writes.report_problem(seen, "")
-            return Result(forget=True)
-        if configuration is Configuration.UNDECIDED or (seen.template is None and not seen.existing):
-            return Result()
-        if not (reads.named or reads.complete):
+        if (end := rules.end_before_reading(seen)) is not None:
+            await self.writes.carry_out(seen, end.writes)
+            return Result(forget=end.forget)
+        if not reads:
             return Result(requeue_after=state.full_read_due - self.clock.monotonic())
-        try:
-            seen = await self._read(key, seen, reads)
-        except (KubeError, SkrAccessError, TemplateUnreadable) as error:
-            await self.writes.apply(seen, rules.marks(seen.existing, failed(error)), {})
-            raise
-        accepted = rules.acceptable(seen)
-        seen = replace(seen, reading=await self.texts.with_texts(key.kyma, seen.reading, accepted))
-        too_many = rules.exceeds_quota(seen, accepted)
-        superseded = state.versions.note(seen.reading, accepted, exceeds_quota=too_many)
-        announced = frozenset(each.object for each in pending)
-        existing = self.modules.configs_of(key)
-        seen = replace(seen, existing=existing, superseded=superseded, announced=announced)
+        seen = await self._read(key, seen, reads)
         # A change that was announced during the read may have been read as well.
         waiting = self.waiting_causes(key).of(ObjectChanged)
-        traces = {each.object: each.trace for each in pending} | {each.reference: each.trace for each in waiting}
-        await self.writes.apply(seen, rules.writes_of(seen), traces)
-        self.writes.report_problem(seen, "")
-        now, interval = self.clock.monotonic(), interval_for(seen.item, self.settings.interval_seconds)
-        return Result(requeue_after=state.settle(reads, seen.reading, pending, accepted, now=now, interval=interval))
+        traces = {each.object: each.trace for each in reads.announced} | {
+            each.reference: each.trace for each in waiting
+        }
+        seen = replace(seen, superseded=state.versions.note(seen), traces=traces)
+        await self.writes.carry_out(seen, rules.writes_of(seen))
+        if seen.failure is not None:
+            raise seen.failure
+        interval = interval_for(seen.item, self.settings.interval_seconds)
+        return Result(requeue_after=state.settle(reads, seen, now=self.clock.monotonic(), interval=interval))
 
     async def report(self, key: ModuleKey, error: Exception) -> None:
         """Report an unforeseen exception in all ModuleConfigs of a module. Raises KubeError."""
-        seen = self._seen(key)
-        await self.writes.apply(seen, rules.marks(seen.existing, failed(error)), {})
-
-    def _seen(self, key: ModuleKey) -> ModuleConfigSnapshot:
-        kyma = self.modules.kymas.get(ObjectKey(key.namespace, key.kyma))
-        return ModuleConfigSnapshot(
-            kyma=key.kyma,
-            module=key.module,
-            namespace=self.modules.policies.namespace_of(key.module),
-            existing=self.modules.configs_of(key),
-            item=kyma,
-            template=self.modules.template(kyma, key.module),
-            quota=self.settings.quota,
-        )
+        seen = replace(self.modules.seen(key, self.settings.quota), failure=error)
+        await self.writes.carry_out(seen, rules.writes_of(seen))
 
     async def _read(self, key: ModuleKey, seen: ModuleConfigSnapshot, reads: Reads) -> ModuleConfigSnapshot:
-        """Return the snapshot with the Module CRs and the names of their ModuleConfigs; without a template, none new.
-
-        With the ModuleConfigs of now, too: reading takes time.
-        """
-        template, known = seen.template, seen.existing
-
-        def require_own(resource: Resource[JsonObject]) -> None:
-            if template is not None and (why := self.modules.foreign_kind(key, resource)):
-                raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
-
-        with part("ReadModuleCrs"):
-            kinds = await self.kinds.of(template) if template is not None else kinds_named_by(known, key)
-            async with self.connections.to(key.kyma) as skr:
-                reading = await read_module_crs(
-                    skr, kinds, require_own, named=reads.named, complete=reads.complete, is_removal=seen.is_removal
-                )
-        if template is None:
-            references = (each.spec.resource_ref for each in known)
-            reading = reading.only({ObjectReference.to(each) for each in references if each is not None})
-        usual = usual_names(key.kyma, key.module, reading.default, reading.found)
-        taken = self.modules.taken_names(key, usual.values())
-        return replace(seen, reading=reading, usual_names=usual, taken=taken, existing=self.modules.configs_of(key))
+        """Return the snapshot with the Module CRs and their texts, or with the failure to read them."""
+        try:
+            with part("ReadModuleCrs"):
+                kinds = await self.kinds.of(seen)
+                async with self.connections.to(key.kyma) as skr:
+                    reading = await read_module_crs(
+                        skr,
+                        kinds,
+                        partial(self.kinds.require, seen),
+                        named=reads.named,
+                        complete=reads.complete,
+                        is_removal=seen.is_removal,
+                    )
+        except (KubeError, SkrAccessError, TemplateUnreadable) as error:
+            return replace(seen, failure=error)
+        seen = self.modules.named(key, seen, reading)
+        accepted = rules.acceptable(seen)
+        reading = await self.texts.with_texts(seen.kyma, seen.reading, accepted)
+        return replace(seen, reading=reading, accepted=accepted)
 
 
 def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:

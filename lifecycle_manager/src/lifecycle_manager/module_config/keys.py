@@ -1,18 +1,13 @@
 """The keys of the domain, one for each module of a Kyma, and which of them a change concerns. No state is changed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kube_runtime import Change, Index, Informer, JsonObject, ObjectKey, Resource
+from kube_runtime import Change, Index, Informer, ObjectKey
 from lifecycle_manager.contract.changes import changed_modules, versions
-from lifecycle_manager.contract.indexes import (
-    BY_MODULE,
-    MANIFESTS_BY_KYMA,
-    MODULE_CONFIGS_BY_KYMA,
-    SYNC_RESOURCES_BY_KYMA,
-)
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, DatedReleaseMeta
+from lifecycle_manager.contract.indexes import BY_MODULE, MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -24,20 +19,14 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
-from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, is_named_by, why_foreign
+from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_config.reading import Reading
+from lifecycle_manager.module_config.rules import config_names
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.object_set.policy import module_of_policy
-from lifecycle_manager_api import (
-    Kyma,
-    Manifest,
-    ModuleConfig,
-    ModulePolicy,
-    ModuleTemplate,
-    SyncResource,
-    joined_name,
-    names,
-)
-from lifecycle_manager_api.known_kinds import kind_refusal
+from lifecycle_manager.options.configuration import Quota
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModulePolicy, ModuleTemplate, SyncResource, names
 
 
 class ModuleKey(NamedTuple):
@@ -71,8 +60,6 @@ class Modules:
     configs: Informer[ModuleConfig]
     policies: Policies
     kinds: ModuleKinds
-    manifests: Informer[Manifest]
-    sync_resources: Informer[SyncResource]
 
     def all(self) -> Iterable[ModuleKey]:
         """Return the modules of all Kymas, and those that have ModuleConfigs."""
@@ -90,32 +77,35 @@ class Modules:
         namespace = self.policies.namespace_of(key.module)  # once, for what may be hundreds
         return tuple(each for each in found if each.metadata.namespace == namespace)
 
-    def foreign_kind(self, key: ModuleKey, resource: Resource[JsonObject]) -> str:
-        """Return why a module may not have Module CRs of a kind; empty where it may.
+    def seen(self, key: ModuleKey, quota: Quota) -> ModuleConfigSnapshot:
+        kyma = self.kymas.get(ObjectKey(key.namespace, key.kyma))
+        return ModuleConfigSnapshot(
+            kyma=key.kyma,
+            module=key.module,
+            namespace=self.policies.namespace_of(key.module),
+            existing=self.configs_of(key),
+            item=kyma,
+            template=self.template(kyma, key.module),
+            quota=quota,
+        )
 
-        Its CRD is one of the module's objects, and of no module that was there before, or its ModulePolicy names the
-        kind.
+    def named(self, key: ModuleKey, seen: ModuleConfigSnapshot, reading: Reading) -> ModuleConfigSnapshot:
+        """Return the snapshot with a reading, the ModuleConfigs that there are after it, and the names of those wanted.
+
+        Without a template, Module CRs without a ModuleConfig are left out.
         """
-        policy, crd = self.policies.policy_of(key.module), f"{resource.plural}.{resource.group}"
-        if is_named_by(policy.spec if policy is not None else None, resource):
-            return ""
-        module = f"module {key.module}"
-        manifests = [each for each in self.manifests.by_index(MANIFESTS_BY_KYMA, key.kyma) if _has_crd(each, crd)]
-        parts = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, key.kyma)
-        if first := min(manifests, key=_age, default=None):
-            owner = module_of_manifest(first)
-            return "" if owner == key.module else why_foreign(resource, module=module, owner=f"module {owner}")
-        if any(
-            each.spec.module == key.module and self.policies.is_in_place(each) for each in parts if _has_crd(each, crd)
-        ):
-            return ""
-        return why_foreign(resource, module=module)
+        if seen.template is None:
+            references = (each.spec.resource_ref for each in seen.existing)
+            reading = reading.only({ObjectReference.to(each) for each in references if each is not None})
 
-    def taken_names(self, key: ModuleKey, usual: Iterable[str]) -> frozenset[str]:
-        """Return those of the names that a module would use that ModuleConfigs of others have."""
-        namespace = self.policies.namespace_of(key.module)
-        found = (self.configs.get(ObjectKey(namespace, name)) for name in usual)
-        return frozenset(each.metadata.name for each in found if each is not None and _key_of_config(each) != key)
+        def is_taken(name: str) -> bool:
+            config = self.configs.get(ObjectKey(seen.namespace, name))
+            return config is not None and _key_of_config(config) != key
+
+        existing = self.configs_of(key)
+        own = {each.metadata.name for each in existing}
+        named = config_names(key.kyma, key.module, reading.default, reading.found, own=own, is_taken=is_taken)
+        return replace(seen, reading=reading, existing=existing, names=named)
 
     def of_changed_kyma(self, change: Change[Kyma]) -> Iterable[ModuleKey]:
         """Return the modules that changed or, where all have to be reconciled, all that the Kyma had and has.
@@ -182,60 +172,6 @@ class Modules:
         if reference is None:
             return None
         return self.templates.get(ObjectKey(reference.metadata.namespace or "", reference.metadata.name))
-
-
-def crds_changed(change: Change[Manifest] | Change[SyncResource]) -> bool:
-    """Tell whether the CRDs among the objects of a Manifest or SyncResource changed."""
-    before, after = (_crds_of(each) if each is not None else frozenset() for each in (change.old, change.new))
-    return before != after
-
-
-def _crds_of(part: Manifest | SyncResource) -> frozenset[str]:
-    crd = (CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.kind)
-    return frozenset(each.name for each in part.status.synced if (each.group, each.kind) == crd)
-
-
-def _has_crd(part: Manifest | SyncResource, name: str) -> bool:
-    return name in _crds_of(part)
-
-
-def _age(manifest: Manifest) -> tuple[str, str]:
-    return str(manifest.metadata.creation_timestamp), manifest.metadata.name
-
-
-def config_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
-
-    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
-    """
-    if reference == default:
-        return joined_name(kyma, module)
-    return joined_name(kyma, module, distinct_by="/".join(reference))
-
-
-def kinds_named_by(configs: Iterable[ModuleConfig], key: ModuleKey) -> tuple[ModuleCrKind, ...]:
-    """Return the kinds of the Module CRs that the ModuleConfigs of a module name, first that of the default one."""
-    default = joined_name(key.kyma, key.module)
-    found: dict[tuple[str, str], ModuleCrKind] = {}
-    for config in sorted(configs, key=lambda each: each.metadata.name != default):
-        if (named := config.spec.resource_ref) is None or kind_refusal(named.api_version, named.kind) is not None:
-            continue
-        is_default = config.metadata.name == default
-        kind = ModuleCrKind(named.api_version, named.kind, named.namespace * is_default, named.name * is_default)
-        found.setdefault((kind.group, kind.kind), kind)
-    return tuple(found.values())
-
-
-def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
-    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
-    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
-
-
-def usual_names(
-    kyma: str, module: str, default: ObjectReference | None, references: Iterable[ObjectReference]
-) -> dict[ObjectReference, str]:
-    """Return the usual names of the ModuleConfigs of Module CRs."""
-    return {reference: config_name(kyma, module, default, reference) for reference in references}
 
 
 def _key(kyma: Kyma, module: str) -> ModuleKey:

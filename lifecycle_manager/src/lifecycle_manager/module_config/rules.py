@@ -7,37 +7,29 @@ removed whose CRD is gone. A module that is removed, or that the Kyma may not ha
 all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, auto
+from typing import NamedTuple
 
 import msgspec
 
 from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.contract.verdict import MODULE_CR_TOO_LARGE
-from lifecycle_manager.module_config.keys import distinct_name, usual_names
 from lifecycle_manager.module_config.reading import ModuleCr, Reading
-from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
+from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, size_of
 from lifecycle_manager.module_config.status import (
     SyncedCondition,
     beyond_quota,
+    failed,
     has_condition,
     is_incomplete,
     over_bytes,
     read_from,
     within_quota,
 )
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference, State
+from lifecycle_manager_api import ModuleConfig, ResourceReference, State, joined_name
 from lifecycle_manager_api.known_kinds import kind_refusal
-
-
-class Configuration(Enum):
-    """Whether a module has a configuration. While that is undecided, its ModuleConfigs stay as they are."""
-
-    NONE = auto()
-    UNDECIDED = auto()
-    WANTED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,57 +60,62 @@ class SetCondition:
 Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 
-def configuration_of(kyma: Kyma | None, module: str, template: ModuleTemplate | None) -> Configuration:
-    """Return whether a module has a configuration.
+class End(NamedTuple):
+    """What is written where nothing is to be read, and whether the module is forgotten then."""
+
+    writes: tuple[Write, ...] = ()
+    forget: bool = False
+
+
+def end_before_reading(seen: ModuleConfigSnapshot) -> End | None:
+    """Return the end of a reconcile that reads nothing, None where a module has a configuration.
 
     It has one while the status of the Kyma lists the module, which it does until the module is removed, unless the
-    template disables it. A Kyma without a state (just created, or restored without its status) decides nothing:
-    ModuleConfigs are deleted only when it is certain that they are not wanted.
+    template disables it. A Kyma without a state (just created, or restored without its status) decides nothing, and its
+    ModuleConfigs stay: they are deleted only when it is certain that they are not wanted.
     """
-    if kyma is None:
-        return Configuration.NONE
-    if kyma.status.state is State.EMPTY:
-        return Configuration.UNDECIDED
-    is_listed = any(each.name == module for each in kyma.status.modules)
-    is_enabled = template is None or template.spec.enable_module_config
-    return Configuration.WANTED if is_listed and is_enabled else Configuration.NONE
+    if seen.item is None:
+        return End(_deletions(seen.existing), forget=True)
+    if seen.item.status.state is State.EMPTY:
+        return End()
+    is_listed = any(each.name == seen.module for each in seen.item.status.modules)
+    is_enabled = seen.template is None or seen.template.spec.enable_module_config
+    if not (is_listed and is_enabled):
+        return End(_deletions(seen.existing), forget=True)
+    return End() if seen.template is None and not seen.existing else None
 
 
-def deletions(configs: Iterable[ModuleConfig]) -> tuple[Write, ...]:
+def _deletions(configs: Iterable[ModuleConfig]) -> tuple[Write, ...]:
     """Return the deletions of ModuleConfigs that nobody wants."""
     return tuple(DeleteModuleConfig(each.metadata.name) for each in configs if not each.metadata.being_deleted)
 
 
-def marks(configs: Sequence[ModuleConfig], condition: SyncedCondition) -> tuple[Write, ...]:
+def marks(seen: ModuleConfigSnapshot, condition: SyncedCondition) -> tuple[Write, ...]:
     """Return the writes where the Module CRs can't be read: each ModuleConfig says so, and keeps its text."""
-    refused = tuple(filter(_is_of_refused_kind, configs))
-    others = (each for each in configs if each not in refused and not has_condition(each, condition))
-    return (*deletions(refused), *(SetCondition(each.metadata.name, condition) for each in others))
+    refused = tuple(filter(_is_of_refused_kind, seen.existing))
+    others = (each for each in seen.existing if each not in refused and not has_condition(each, condition))
+    return (*_deletions(refused), *(SetCondition(each.metadata.name, condition) for each in others))
 
 
 def writes_of(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     """Return the writes by which the ModuleConfigs follow what was read; those of refused kinds are deleted."""
+    if seen.failure is not None:
+        return marks(seen, failed(seen.failure))
     refused = tuple(filter(_is_of_refused_kind, seen.existing))
     others = replace(seen, existing=tuple(each for each in seen.existing if each not in refused)) if refused else seen
-    return (*deletions(refused), *_synchronized(others))
+    return (*_deletions(refused), *_synchronized(others))
 
 
 def acceptable(seen: ModuleConfigSnapshot) -> frozenset[ObjectReference]:
     """Return the Module CRs that are within the quota of objects: those with a ModuleConfig, then the oldest."""
-    reading, known, named = seen.reading, {config.metadata.name for config in seen.existing}, _names(seen)
+    reading, named = seen.reading, seen.names
+    known = {config.metadata.name for config in seen.existing if not _is_of_refused_kind(config)}
     absent = {named[reference] for reference, each in reading.found.items() if _is_gone(each)}
     present = reading.present
     with_config = {each.source for each in present if named[each.source] in known}
     room = max(0, seen.quota.max_objects - (len(with_config) if reading.complete else len(known - absent)))
     new = sorted((each for each in present if each.source not in with_config), key=_age)
     return frozenset(with_config.union(each.source for each in new[:room]))
-
-
-def exceeds_quota(seen: ModuleConfigSnapshot, accepted: Collection[ObjectReference]) -> bool:
-    """Tell whether Module CRs that were read wait for room in the quota."""
-    present = seen.reading.present
-    size = sum(_size(each.text or "") for each in present)
-    return len(present) > len(accepted) or size > seen.quota.max_bytes
 
 
 def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
@@ -128,21 +125,21 @@ def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
     not. What was accepted before stays within the quota; of the others the newest exceed it.
     """
     reading, existing = seen.reading, {config.metadata.name: config for config in seen.existing}
-    named, accepted, urgent = _names(seen), acceptable(seen), list[Write]()
+    urgent: list[Write] = []
     steps: list[Write] = []
     exceeding: list[ModuleCr] = []
     absent = {name for name, config in existing.items() if _was_read(config, reading)}
     present: set[str] = set()
     for reference, module_cr in reading.found.items():
-        name = named[reference]
+        name = seen.names[reference]
         (absent if _is_gone(module_cr) else present).add(name)
     deleted = absent - present
-    size = sum(_size(config.spec.resource) for name, config in existing.items() if name not in deleted)
+    size = sum(size_of(config.spec.resource) for name, config in existing.items() if name not in deleted)
     for module_cr in sorted(reading.present, key=_age):
         read = module_cr
-        name = named[module_cr.source]
+        name = seen.names[module_cr.source]
         config = existing.get(name)
-        if module_cr.source not in accepted:
+        if module_cr.source not in seen.accepted:
             exceeding.append(module_cr)
             continue
         if module_cr.is_unread:
@@ -150,7 +147,7 @@ def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
         is_past = module_cr.source in seen.superseded or (config is not None and _is_newer(config, module_cr.reference))
         if is_past and not reading.complete:
             continue
-        growth = _size(module_cr.text or "") - (_size(config.spec.resource) if config is not None else 0)
+        growth = size_of(module_cr.text or "") - (size_of(config.spec.resource) if config is not None else 0)
         is_larger = module_cr.problem is None and growth > 0
         if is_larger and size + growth > seen.quota.max_bytes:
             if config is None:
@@ -159,7 +156,7 @@ def _synchronized(seen: ModuleConfigSnapshot) -> tuple[Write, ...]:
             read = replace(module_cr, problem=over_bytes(module_cr.source, seen.quota.max_bytes))
         elif module_cr.problem is None:
             size += growth
-        (urgent if module_cr.source in seen.announced else steps).extend(_writes(config, name, read))
+        (urgent if module_cr.source in seen.traces else steps).extend(_writes(config, name, read))
     being_deleted = {name for name, config in existing.items() if config.metadata.being_deleted}
     deletions = (DeleteModuleConfig(name, by_users=True) for name in sorted(deleted - being_deleted))
     return (*urgent, *steps, *_report(seen, [each.source for each in exceeding], deleted), *deletions)
@@ -241,26 +238,44 @@ def _is_gone(module_cr: ModuleCr | None) -> bool:
     return module_cr is None or module_cr.is_deleting
 
 
-def _names(seen: ModuleConfigSnapshot) -> dict[ObjectReference, str]:
-    """Return the names of the ModuleConfigs of all Module CRs: the one each has, or else one that nobody has."""
-    reading = seen.reading
-    usual = seen.usual_names or usual_names(seen.kyma, seen.module, reading.default, reading.found)
-    existing = {config.metadata.name for config in seen.existing}
-    if not seen.taken and existing.issubset(usual.values()):
-        return dict(usual)  # thousands, and to make each of the other names takes time
+def config_names(
+    kyma: str,
+    module: str,
+    default: ObjectReference | None,
+    references: Iterable[ObjectReference],
+    *,
+    own: Collection[str],
+    is_taken: Callable[[str], bool],
+) -> Mapping[ObjectReference, str]:
+    """Return the names of the ModuleConfigs of Module CRs: the one each has, or else one that nobody has.
 
-    def name_of(reference: ObjectReference) -> str:
-        if usual[reference] in existing:
-            return usual[reference]
-        distinct = distinct_name(seen.kyma, seen.module, reference)
-        return distinct if distinct in existing or usual[reference] in seen.taken else usual[reference]
+    `own` are those of the module's ModuleConfigs; `is_taken` tells whether another Kyma or module has a name.
+    """
+    named = {each: usual_name(kyma, module, default, each) for each in references}
+    taken = set(filter(is_taken, named.values()))
+    if not taken and set(own).issubset(named.values()):
+        return named  # thousands, and to make each of the other names takes time
+    for reference, usual in named.items():
+        if usual not in own:
+            distinct = distinct_name(kyma, module, reference)
+            named[reference] = distinct if distinct in own or usual in taken else usual
+    return named
 
-    return {reference: name_of(reference) for reference in reading.found}
+
+def usual_name(kyma: str, module: str, default: ObjectReference | None, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR; all but the default one have a hash in it.
+
+    It may be that of another Kyma and module, too: `a` with `b-c`, and `a-b` with `c`.
+    """
+    if reference == default:
+        return joined_name(kyma, module)
+    return joined_name(kyma, module, distinct_by="/".join(reference))
+
+
+def distinct_name(kyma: str, module: str, reference: ObjectReference) -> str:
+    """Return the name of the ModuleConfig of a Module CR where another Kyma or module has the usual one."""
+    return joined_name(kyma, module, distinct_by="/".join((kyma, module, *reference)))
 
 
 def _age(module_cr: ModuleCr) -> tuple[str, ObjectReference]:
     return (module_cr.created, module_cr.source)
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())

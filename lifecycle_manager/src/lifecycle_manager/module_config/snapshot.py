@@ -1,12 +1,12 @@
 """What a reconcile of a module's configuration knows, and what is remembered from one to the next."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kube_runtime import Causes
 from kube_runtime.resource import version_number
-from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
+from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope, Trace
 from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
 from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
@@ -23,10 +23,14 @@ MAX_REMEMBERED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What to read from the SKR: all Module CRs with `complete`, else the `named` ones."""
+    """What to read from the SKR: all Module CRs with `complete`, else the `named` ones, such as the `announced`."""
 
     named: frozenset[ObjectReference] = frozenset()
     complete: bool = True
+    announced: tuple[Announcement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.complete or bool(self.named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +38,10 @@ class ModuleConfigSnapshot:
     """The configuration of one module of a Kyma, in the namespace of the module.
 
     - `item`, `template`: the Kyma, and the template that the module resolved to
-    - `existing`: its ModuleConfigs; `usual_names`: those of what was read, where no others have them (`taken`)
-    - `announced`: Module CRs whose changes were announced
-    - `reading`: the Module CRs
+    - `existing`: its ModuleConfigs
+    - `reading`: the Module CRs, with the texts of those that are `accepted`, or else the `failure` to read them
+    - `names`: those of the ModuleConfigs of what was read
+    - `traces`: of the Module CRs whose changes were announced
     - `superseded`: Module CRs of which a later version was read before, so that this is an answer from the past
     """
 
@@ -47,16 +52,29 @@ class ModuleConfigSnapshot:
     item: Kyma | None = None
     template: ModuleTemplate | None = None
     quota: Quota = Quota()
-    announced: frozenset[ObjectReference] = frozenset()
-    usual_names: Mapping[ObjectReference, str] = field(default_factory=dict)
-    taken: frozenset[str] = frozenset()
     reading: Reading = NOTHING_READ
+    failure: Exception | None = None
+    names: Mapping[ObjectReference, str] = field(default_factory=dict)
+    accepted: frozenset[ObjectReference] = frozenset()
+    traces: Mapping[ObjectReference, Trace] = field(default_factory=dict)
     superseded: frozenset[ObjectReference] = frozenset()
 
     @property
     def is_removal(self) -> bool:
         """Whether the user has removed the module."""
         return self.item is not None and all(each.name != self.module for each in self.item.spec.modules)
+
+    @property
+    def exceeds_quota(self) -> bool:
+        """Whether Module CRs that were read wait for room in the quota."""
+        present = self.reading.present
+        size = sum(size_of(each.text or "") for each in present)
+        return len(present) > len(self.accepted) or size > self.quota.max_bytes
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a text."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 class ReadVersion(NamedTuple):
@@ -71,15 +89,14 @@ class ReadVersions:
     newest: dict[ObjectReference, ReadVersion] = field(default_factory=dict)
     has_more: bool = False
 
-    def note(
-        self, reading: Reading, accepted: Collection[ObjectReference], *, exceeds_quota: bool
-    ) -> frozenset[ObjectReference]:
+    def note(self, seen: ModuleConfigSnapshot) -> frozenset[ObjectReference]:
         """Remember what was read, and return the Module CRs of which a later version was read before.
 
         In a complete reading each is the newest, also after a restore.
         """
+        reading, accepted = seen.reading, seen.accepted
         if reading.complete:
-            self.newest, self.has_more = {}, exceeds_quota
+            self.newest, self.has_more = {}, seen.exceeds_quota
         superseded = set[ObjectReference]()
         for source, each in reading.found.items():
             if each is None or each.is_deleting:
@@ -138,24 +155,19 @@ class ModuleConfigState:
         if everything:
             self.full_read_due = 0.0
         left = sorted(self.left)[:MAX_LEFT_READ]
-        named = differing.union(left, (each.object for each in self.announcements.of()))
-        return Reads(named, complete=now >= self.full_read_due)
+        announced = tuple(self.announcements.of())
+        named = differing.union(left, (each.object for each in announced))
+        return Reads(named, now >= self.full_read_due, announced)
 
-    def settle(
-        self,
-        reads: Reads,
-        reading: Reading,
-        pending: Iterable[Announcement],
-        accepted: Collection[ObjectReference],
-        *,
-        now: float,
-        interval: float,
-    ) -> float:
+    def settle(self, reads: Reads, seen: ModuleConfigSnapshot, *, now: float, interval: float) -> float:
         """Remember what was read of what was to be read; return in how many seconds to read again."""
-        again = self.announcements.settle({each: _seen(reading.found.get(each.object)) for each in pending}, now=now)
+        found = seen.reading.found
+        read = {each: _seen(found.get(each.object)) for each in reads.announced}
+        again = self.announcements.settle(read, now=now)
         if reads.complete:
             self.full_read_due, self.left = now + interval, frozenset()
-        left = frozenset(each.source for each in reading.present if each.is_unread and each.source in accepted)
+        unread = (each.source for each in seen.reading.present if each.is_unread)
+        left = seen.accepted.intersection(unread)
         self.left = (self.left - reads.named) | left
         waits = (self.full_read_due - now, again, LEFT_SECONDS if self.left else None)
         return min(each for each in waits if each is not None)

@@ -25,8 +25,8 @@ from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OF_THE_SERVER = frozenset({"managedFields", "resourceVersion"})
 MODULE_CR = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=50_000)
-SMALL_BYTES, SMALL_NODES = 16 * 1024, 500
-"""What becomes a text on the event loop: about 5 ms for the most that the values may be."""
+SMALL_BYTES = 4 * 1024
+"""What becomes a text on the event loop, in 5 ms whatever it is."""
 MAX_LARGE_SECONDS = 0.5
 """After so long, further large ones are left for the next reconcile: a small change waits no longer."""
 _THREAD = ThreadPoolExecutor(max_workers=1, thread_name_prefix="texts")
@@ -46,7 +46,7 @@ class TextMaker:
         found, ends = dict(reading.found), 0.0
         unread = [each for each in reading.present if each.is_unread and each.source in accepted]
         for module_cr in sorted(unread, key=lambda each: len(each.raw)):
-            if _is_small(module_cr):
+            if len(module_cr.raw) <= SMALL_BYTES:
                 await asyncio.sleep(0)
                 found[module_cr.source] = with_text(module_cr)
             elif not ends or time.monotonic() < ends:
@@ -55,16 +55,6 @@ class TextMaker:
                     made = asyncio.get_running_loop().run_in_executor(_THREAD, with_text, module_cr)
                     found[module_cr.source] = await made
         return replace(reading, found=found)
-
-
-def _is_small(module_cr: ModuleCr) -> bool:
-    """Tell whether a text is made, or refused, in little time."""
-    if len(module_cr.raw) > SMALL_BYTES:
-        return False
-    try:
-        return check_json(module_cr.raw, MODULE_CR) <= SMALL_NODES
-    except ResponseTooLarge:
-        return True
 
 
 def with_text(module_cr: ModuleCr) -> ModuleCr:

@@ -1,6 +1,6 @@
 """The writes of a module's ModuleConfigs, in KCP."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -12,7 +12,7 @@ from kube_runtime import Client, Clock, EventRecorder, Forbidden, Informer, NotF
 from kube_runtime.tracing import handed_on, part
 from lifecycle_manager.contract.conditions import NAMESPACE_NOT_WRITABLE, namespace_problem, namespace_problems
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, MODULE_POLICIES
-from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectReference, Trace
+from lifecycle_manager.contract.signals import ModuleConfigsWritten, Trace
 from lifecycle_manager.contract.verdict import SYNCED
 from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
@@ -39,9 +39,7 @@ class ModuleConfigWrites:
     clock: Clock
     publish: Callable[[ModuleConfigsWritten], int]
 
-    async def apply(
-        self, seen: ModuleConfigSnapshot, writes: Sequence[Write], traces: Mapping[ObjectReference, Trace]
-    ) -> None:
+    async def carry_out(self, seen: ModuleConfigSnapshot, writes: Sequence[Write]) -> None:
         """Carry out the writes in their order. Raises KubeError at the first that fails.
 
         Where nothing can be written in the namespace, an Event of the ModulePolicy and the status of the Kyma say so.
@@ -49,15 +47,16 @@ class ModuleConfigWrites:
         with part("WriteToKcp") if writes else nullcontext():
             for step in writes:
                 try:
-                    await self._apply(seen, step, traces)
+                    await self._carry_out(seen, step)
                 except (Forbidden, NotFound) as error:
                     self._report_namespace(seen, error)
                     raise
+        self._report_problem(seen, "")
 
-    async def _apply(self, seen: ModuleConfigSnapshot, step: Write, traces: Mapping[ObjectReference, Trace]) -> None:
+    async def _carry_out(self, seen: ModuleConfigSnapshot, step: Write) -> None:
         match step:
             case ApplyModuleConfig():
-                trace = traces.get(step.source, Trace())
+                trace = seen.traces.get(step.source, Trace())
                 await self._write(seen, step, trace)
                 self.latency.module_config_written(trace.observed_at)
             case DeleteModuleConfig(name, by_users):
@@ -73,7 +72,7 @@ class ModuleConfigWrites:
             return  # it has the namespace of the Lifecycle Manager itself
         why = why_refused(error)
         problem = namespace_problem(seen.namespace, why)
-        self.report_problem(seen, problem)
+        self._report_problem(seen, problem)
         advice = (
             f"; create the namespace, and in it a RoleBinding of ClusterRole {MODULE_ROLE} to the "
             "ServiceAccount of Lifecycle Manager, as the chart of the Module Manager does"
@@ -81,7 +80,7 @@ class ModuleConfigWrites:
         note = problem + (advice if why in {NO_NAMESPACE, NO_RIGHTS} else "")
         self.events.record(MODULE_POLICIES, policy, NAMESPACE_NOT_WRITABLE, note, type="Warning", action="Write")
 
-    def report_problem(self, seen: ModuleConfigSnapshot, problem: str) -> None:
+    def _report_problem(self, seen: ModuleConfigSnapshot, problem: str) -> None:
         """Have the status of the Kyma say why ModuleConfigs of the module can't be written, or no longer do so."""
         if seen.item is not None and namespace_problems(seen.item).get(seen.module, "") != problem:
             self.publish(ModuleConfigsWritten(seen.kyma, seen.module, problem))
