@@ -29,7 +29,7 @@ from kyma_module_manager.rendering import render
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_config.reading import ModuleCr, Reading
 from lifecycle_manager.module_config.texts import TextMaker
-from lifecycle_manager.process.gc_tuning import SWITCH_SECONDS
+from lifecycle_manager.process.tuning import SWITCH_SECONDS
 from lifecycle_manager_api import ModuleConfig, ModuleConfigSpec, ObjectMeta, ResourceReference
 
 MIB = 1024 * 1024

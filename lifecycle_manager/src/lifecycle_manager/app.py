@@ -44,11 +44,11 @@ from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, read
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
 from lifecycle_manager.options.process import ProcessSettings
-from lifecycle_manager.process.gc_tuning import tune_garbage_collection
 from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.prerequisites import require_installed
 from lifecycle_manager.process.runtime_options import kcp_options, manager_options
 from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
+from lifecycle_manager.process.tuning import tune_process
 from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.watcher_certificates import CertificateSettings, CertManagerStore
@@ -77,7 +77,7 @@ async def run(settings: Settings, tracer: Tracer | None = None) -> None:
             lifecycle_manager(settings, kcp, sharding_of(replicas, leases), metrics, tracer) as manager,
             debug_socket(process.debug_socket, {"queues": manager.queue_report}),
         ):
-            manager.before_start(tune_garbage_collection)
+            manager.before_start(tune_process)
             await manager.run(stopping)
     log.info("stopped")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy
-from kube_runtime.client.http_sessions import HttpSessions
+from kube_runtime.client.http_session import HttpSession
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
@@ -57,14 +57,14 @@ class Door:
             self.open -= 1
 
     async def client(
-        self, spare_seconds: float | None = None, attempts: int = 4, sessions: HttpSessions | None = None
+        self, keep_alive_seconds: float = 80.0, attempts: int = 4, session: HttpSession | None = None
     ) -> Client:
         document = {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "k"}}],
             "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
         }
-        options = ClientOptions(spare_seconds=spare_seconds, attempts=attempts, sessions=sessions)
+        options = ClientOptions(keep_alive_seconds=keep_alive_seconds, attempts=attempts, session=session)
         return await Client.from_kubeconfig(document, options=options, policy=KubeconfigPolicy.permissive())
 
 
@@ -78,73 +78,45 @@ async def burst(door: Door, client: Client) -> None:
         door.may_answer.set()
 
 
-async def test_one_connection_is_left_soon_after_a_burst_and_serves_what_comes_then() -> None:
-    door = Door()
-    async with door.serving(), await door.client(spare_seconds=0.2) as client:
-        await burst(door, client)
-        assert door.opened == BURST
-        await eventually(lambda: door.open == 1)
-        opened = door.opened
-        for _ in range(3):
-            await client.server_version()
-        assert (door.opened, door.open) == (opened, 1)
-
-
-async def test_clients_that_share_sessions_have_connections_of_their_own() -> None:
-    doors, sessions = (Door(), Door()), HttpSessions()
+async def test_clients_that_share_a_session_have_connections_of_their_own() -> None:
+    doors, session = (Door(), Door()), HttpSession()
     async with doors[0].serving(), doors[1].serving():
-        clients = [await door.client(spare_seconds=0.2, sessions=sessions) for door in doors]
+        clients = [await door.client(session=session) for door in doors]
         for door, client in zip(doors, clients, strict=True):
             await burst(door, client)
-        await eventually(lambda: [door.open for door in doors] == [1, 1])
         await clients[0].close()
         await eventually(lambda: doors[0].open == 0)
         with pytest.raises(RuntimeError, match="closed"):
             await clients[0].server_version()
         opened = doors[1].opened
         await clients[1].server_version()
-        assert (doors[1].opened, doors[1].open) == (opened, 1)
+        assert (doors[1].opened, doors[1].open) == (opened, BURST)
         await clients[1].close()
-        await sessions.close()
+        await session.close()
         await eventually(lambda: doors[1].open == 0)
 
 
 async def test_client_that_is_closed_ends_its_requests_under_way() -> None:
-    door, sessions = Door(), HttpSessions()
+    door, session = Door(), HttpSession()
     async with door.serving():
-        client = await door.client(sessions=sessions)
+        client = await door.client(session=session)
         request = asyncio.create_task(client.server_version())
         await eventually(lambda: door.waiting == 1)
         await client.close()
         with pytest.raises(ClusterUnreachable):
             await request
-        await sessions.close()
+        await session.close()
         door.may_answer.set()
 
 
-async def test_bursts_may_come_long_after_each_other_and_leave_one_connection_each_time() -> None:
+async def test_burst_finds_the_connections_of_the_one_before_until_they_were_idle_for_too_long() -> None:
     door = Door()
-    async with door.serving(), await door.client(spare_seconds=0.05) as client:
-        for _ in range(3):
-            await burst(door, client)
-            await eventually(lambda: door.open == 1)
-
-
-async def test_burst_that_follows_at_once_finds_its_connections() -> None:
-    door = Door()
-    async with door.serving(), await door.client(spare_seconds=600) as client:
-        for _ in range(3):
-            await burst(door, client)
-        assert (door.opened, door.open) == (BURST, BURST)
-    await eventually(lambda: door.open == 0)
-
-
-async def test_all_are_kept_by_default() -> None:
-    door = Door()
-    async with door.serving(), await door.client(spare_seconds=None) as client:
+    async with door.serving(), await door.client(keep_alive_seconds=0.2) as client:
         await burst(door, client)
         await burst(door, client)
         assert (door.opened, door.open) == (BURST, BURST)
+        await eventually(lambda: door.open == 0)
+        await burst(door, client)
 
 
 @pytest.mark.parametrize("attempts", [1, 4])

@@ -1,13 +1,19 @@
 """What the caches hold at the start is skipped by later collections, and is freed all the same."""
 
+import ctypes
 import gc
+import resource
 import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from lifecycle_manager.process.gc_tuning import SWITCH_SECONDS, tune_garbage_collection
+from lifecycle_manager.process.tuning import SWITCH_SECONDS, tune_process
+
+
+SIZE = 1_000_000
 
 
 class Thing:
@@ -26,7 +32,7 @@ def as_before() -> Iterator[None]:
 
 async def test_what_is_there_at_the_start_is_skipped_by_later_collections() -> None:
     things = [Thing() for _ in range(100_000)]
-    await tune_garbage_collection()
+    await tune_process()
     assert gc.get_freeze_count() > len(things)
     assert len(gc.get_objects()) < len(things)
 
@@ -35,18 +41,37 @@ async def test_what_was_set_aside_is_freed_when_nobody_refers_to_it() -> None:
     thing = Thing()
     del thing.self
     freed = weakref.ref(thing)
-    await tune_garbage_collection()
+    await tune_process()
     del thing
     assert freed() is None
 
 
 async def test_cycles_that_come_later_are_found() -> None:
-    await tune_garbage_collection()
+    await tune_process()
     freed = weakref.ref(Thing())
     gc.collect()
     assert freed() is None
 
 
 async def test_threads_that_compute_leave_the_interpreter_to_the_event_loop() -> None:
-    await tune_garbage_collection()
+    await tune_process()
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library has no mallopt")
+async def test_buffers_go_back_to_the_system_with_their_connections() -> None:
+    """Blocks that stay, between those that are freed, would keep the heap as large as it was."""
+    await tune_process()
+    bytearray(SIZE).clear()  # a block that was freed has the next ones come from the heap, without the tuning
+    buffers, between = [], []
+    for _ in range(100):
+        buffers.append(bytearray(SIZE))
+        between.append(bytearray(10_000))
+    full = _resident()
+    buffers.clear()
+    assert full - _resident() > 90 * SIZE
+    assert len(between) == 100
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -137,8 +137,8 @@ class Connections:
         for connection in connections.values():
             self._start_to_close(connection)
         await _ended(self._closing)
-        if self.options.sessions is not None:
-            await self.options.sessions.close()
+        if self.options.session is not None:
+            await self.options.session.close()
 
     async def _acquire(self, kyma_name: str) -> tuple[_Connection, set["asyncio.Task[None]"]]:
         """Return the connection of a Kyma with one more user, and the ends of those that were retired for it.

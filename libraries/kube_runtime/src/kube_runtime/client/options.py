@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kube_runtime.client.http_sessions import HttpSessions
+from kube_runtime.client.http_session import HttpSession
 from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.metrics import RuntimeMetrics
 
@@ -22,13 +22,12 @@ class ClientOptions:
     - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
     - `read_buffer_bytes`: how much of an answer is taken from the network before it is read
     - `answer_memory`: what answers of several clients that are longer than that take together
-    - `sessions`: what the clients with these options share; each of many clients then takes a third of the memory
+    - `session`: what the clients with these options share; each of many clients then takes a third of the memory
     - `watch_seconds`: how long the server is asked to keep a watch open
     - `watch_silence_seconds`: after how long without a line a watch counts as broken. It is more than `watch_seconds`,
       as a server sends no bookmarks of a kind that did not change since it started. A peer that is gone is noticed
       after a minute, by TCP
-    - `keep_alive_seconds`: how long an idle connection is kept warm; `spare_seconds`, where given, how long those are
-      kept beside one which only a burst needed
+    - `keep_alive_seconds`: how long an idle connection is kept open
     - `circuit`: after a request without a response, fail at once until a probe gets one (`Client.probe`)
     - `compression`: ask for compressed answers, which pays on a slow line and costs CPU on a fast one
     """
@@ -46,11 +45,10 @@ class ClientOptions:
     max_list_bytes: int | None = None
     read_buffer_bytes: int = 256 * 1024
     answer_memory: AnswerMemory | None = None
-    sessions: HttpSessions | None = None
+    session: HttpSession | None = None
     watch_seconds: float = 290.0
     watch_silence_seconds: float = 330.0
     keep_alive_seconds: float = 80.0
-    spare_seconds: float | None = None
     circuit: bool = False
     compression: bool = False
     user_agent: str = "kube-runtime"

@@ -1,7 +1,7 @@
-"""The HTTP sessions of a client, or of many clients that share them.
+"""The HTTP session of a client, or of many clients that share it.
 
-A session of aiohttp takes as much memory as the connection in it. So a process with clients of many servers has two
-sessions, one of warm connections and one of spare ones, and what a client adds is its connections.
+A session of aiohttp takes as much memory as the connection in it. So a process with clients of many servers has one
+session, and what a client adds is its connections.
 """
 
 import socket
@@ -15,20 +15,16 @@ OPENING: ContextVar[Callable[[socket.socket], None] | None] = ContextVar("openin
 """Takes note of each connection that is opened, before anything is sent on it."""
 
 
-class HttpSessions:
-    """Sessions by the seconds for which they keep idle connections. Whoever made it closes it.
-
-    They are opened on the running event loop by the first request.
-    """
+class HttpSession:
+    """Opened on the running event loop by the first request. Whoever made it closes it."""
 
     def __init__(self) -> None:
-        self._open: dict[float, aiohttp.ClientSession] = {}
+        self._open: aiohttp.ClientSession | None = None
 
-    def session(self, keep_alive_seconds: float, *, read_buffer_bytes: int, decompress: bool) -> aiohttp.ClientSession:
-        """Return a session. Clients that share sessions have the same options but for the server."""
-        found = self._open.get(keep_alive_seconds)
-        if found is None:
-            found = self._open[keep_alive_seconds] = aiohttp.ClientSession(
+    def opened(self, *, keep_alive_seconds: float, read_buffer_bytes: int, decompress: bool) -> aiohttp.ClientSession:
+        """Return the session. Clients that share it have the same options but for the server."""
+        if self._open is None:
+            self._open = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     limit=0, keepalive_timeout=keep_alive_seconds, ttl_dns_cache=30, socket_factory=_socket
                 ),
@@ -37,12 +33,12 @@ class HttpSessions:
                 read_bufsize=read_buffer_bytes,
                 auto_decompress=decompress,
             )
-        return found
+        return self._open
 
     async def close(self) -> None:
         """Close every connection."""
-        for each in self._open.values():
-            await each.close()
+        if self._open is not None:
+            await self._open.close()
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
