@@ -21,9 +21,14 @@ from kube_runtime import (
 )
 from kube_runtime.leases import LeaseLost
 from kube_simulation import serve_simulation
+from tests.unit.kube_runtime.until import until
 
 
 class NoAccess(Exception):
+    pass
+
+
+class Unreadable(Exception):
     pass
 
 
@@ -45,12 +50,24 @@ class Failing:
         self._controller: Controller[str, None] = manager.controller(
             "test", exists=lambda _: True, not_retried=(NoAccess,)
         )
-        self._controller.reconciles(self._reconcile, unforeseen=self._report)
+        self._controller.reconciles(self._reconcile, unforeseen=self._report, foreseen=(Unreadable,))
 
     async def reconcile(self, *errors: Exception) -> None:
         """Reconcile with parts that raise these at the same time."""
         self._errors = errors
         await self._controller.reconcile_now("a")
+
+    async def fail_once(self, error: Exception) -> None:
+        """Have a worker reconcile, which raises this, and then reconcile again."""
+        self._errors = (error,)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(self._controller.run())
+            self._controller.enqueue("a")
+            await until(lambda: bool(self._controller.failures))
+            self._errors = ()
+            await until(lambda: not self._controller.failures)
+            await self._controller.shutdown(grace_seconds=10)
+            await running
 
     async def _reconcile(self, _key: str, _causes: Causes, _state: None) -> Result:
         async with asyncio.TaskGroup() as tasks:
@@ -94,3 +111,12 @@ async def test_gravest_of_a_group_is_raised_alone(failing: Failing, mild: Except
         assert raised.value is grave
         assert isinstance(raised.value.__cause__, ExceptionGroup)
     assert failing.reported == []
+
+
+@pytest.mark.parametrize(("error", "level"), [(Unreadable("a template"), "WARNING"), (MISTAKE, "ERROR")])
+async def test_only_a_mistake_is_logged_as_an_error(
+    failing: Failing, caplog: pytest.LogCaptureFixture, error: Exception, level: str
+) -> None:
+    await failing.fail_once(error)
+    (failure,) = (each for each in caplog.records if "test: a failed" in each.getMessage())
+    assert (failure.levelname, failing.reported == [error]) == (level, level == "ERROR")

@@ -12,7 +12,6 @@ import pytest
 
 from lifecycle_manager.process.tuning import SWITCH_SECONDS, tune_process
 
-
 SIZE = 1_000_000
 
 

@@ -191,6 +191,7 @@ class Controller(Generic[K, S]):
         self._reconcile = reconcile
         self._unforeseen = unforeseen
         self._foreseen = (KubeError, LeaseLost, TerminalError, *self._not_retried, *foreseen)
+        self._workers.foreseen = (TimeoutError, *self._foreseen)
 
     def enqueue(
         self,

@@ -64,7 +64,10 @@ class Workers(Generic[K]):
 
     - `owner`: returns the owner of a key, for `max_per_owner`
     - `limit`: what the workers of several controllers share
+    - `foreseen`: the exceptions that are no mistake in the program
     """
+
+    foreseen: tuple[type[BaseException], ...] = (KubeError, TimeoutError)
 
     def __init__(
         self,
@@ -202,7 +205,7 @@ class Workers(Generic[K]):
 
     def _retry(self, key: K, error: BaseException, causes: Causes) -> None:
         text = _text(error)
-        if isinstance(error, KubeError | TimeoutError):
+        if isinstance(error, self.foreseen):
             log.warning("%s: %s failed: %s", self.name, key, text)
         else:
             self._metrics.panics += 1
