@@ -192,7 +192,7 @@ class ModuleConfigs:
                     )
         except (KubeError, SkrAccessError, TemplateUnreadable) as error:
             return replace(seen, failure=error)
-        seen = self.modules.named(key, seen, reading)
+        seen = self.modules.with_reading(key, seen, reading)
         accepted = rules.acceptable(seen)
         reading = await self.texts.with_texts(seen.kyma, seen.reading, accepted)
         return replace(seen, reading=reading, accepted=accepted)

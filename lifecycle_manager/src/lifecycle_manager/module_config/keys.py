@@ -89,7 +89,7 @@ class Modules:
             quota=quota,
         )
 
-    def named(self, key: ModuleKey, seen: ModuleConfigSnapshot, reading: Reading) -> ModuleConfigSnapshot:
+    def with_reading(self, key: ModuleKey, seen: ModuleConfigSnapshot, reading: Reading) -> ModuleConfigSnapshot:
         """Return the snapshot with a reading, the ModuleConfigs that there are after it, and the names of those wanted.
 
         Without a template, Module CRs without a ModuleConfig are left out.
