@@ -127,22 +127,28 @@ class Stage:
         self.joined.discard(name)
         self.leaving.add(name)
         self.touched[name].append(time.time())
-        await self.kcp.delete(KYMAS, name, KCP)
+        await self._delete(KYMAS, name)
         await eventually(lambda: self._is_gone(name), every=0.5)
-        with suppress(NotFound):
-            await self.kcp.delete(SECRETS, f"kubeconfig-{name}", KCP)
+        await self._delete(SECRETS, f"kubeconfig-{name}")
         self.leaving.discard(name)
         self.left.add(name)
         return list((await self.fleet.do("remove", name=name))["remaining"])
 
+    async def _delete(self, resource: Resource[Any], name: str) -> None:
+        """Delete an object that may be gone; while the control plane does not answer, a broker repeats it."""
+        while True:
+            with suppress(ClusterUnreachable):
+                with suppress(NotFound):
+                    await self.kcp.delete(resource, name, KCP)
+                return
+            await asyncio.sleep(1)
+
     async def forget_those_that_left(self) -> None:
         """Delete again what a restored control plane knows of clusters that have left, or are leaving."""
         for name in sorted(self.left | self.leaving):
-            with suppress(NotFound):
-                await self.kcp.delete(KYMAS, name, KCP)
+            await self._delete(KYMAS, name)
             if name in self.left:
-                with suppress(NotFound):
-                    await self.kcp.delete(SECRETS, f"kubeconfig-{name}", KCP)
+                await self._delete(SECRETS, f"kubeconfig-{name}")
 
     async def _is_gone(self, name: str) -> bool:
         try:

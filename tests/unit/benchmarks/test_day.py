@@ -107,10 +107,11 @@ def test_deletion_that_nobody_asked_for_is_found() -> None:
 
 
 def test_write_without_a_user_and_without_an_action_is_found() -> None:
-    write = {"at": 50.0, "cluster": "kyma-1", "verb": "apply", "kind": "configmaps"}
+    write = {"at": 50.0, "cluster": "kyma-1", "verb": "apply", "kind": "configmaps", "name": "module-aaa"}
     assert writes_without_cause([write], {}, [FAULT], within=10) == {"apply configmaps": 1}
     assert not writes_without_cause([write], {"kyma-1": [45.0]}, [], within=10)
     assert not writes_without_cause([{**write, "at": 225.0}], {}, [FAULT], within=10)
+    assert not writes_without_cause([{**write, "kind": "serviceaccounts", "name": "skr-webhook"}], {}, [], within=10)
     assert writes_without_cause([write], {}, [Span("joins", 0.0, 100.0)], within=10) == {"apply configmaps": 1}
 
 
