@@ -10,13 +10,12 @@ import pytest_asyncio
 
 from kube_runtime import Applier, InventoryEntry
 from kyma_demo.environment import Environment, open_environment
-from kyma_demo.programs import Programs
 from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.file_server import write_ca
-from tests.integration.lifecycle_manager.programs import Manager, manager_with
+from tests.integration.lifecycle_manager.programs import Manager, MeasuredPrograms, start_manager
 from tests.modules import ANY_MODULE
 from tests.registries import BlobServer, blob_server
 from tests.waiting import eventually
@@ -33,12 +32,29 @@ FAULTS = {
     "test_watcher_resources",
 }
 """Most of them wait for alarms: about half of the time, in which another worker runs the other half."""
+LONG_INTERVALS = ("--kyma-requeue-success-interval=10m", "--manifest-requeue-success-interval=10m")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Run these tests in one event loop, and each half in one worker: they share the clusters."""
     item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
     item.add_marker(pytest.mark.xdist_group("faults" if item.path.stem in FAULTS else "lifecycle_manager"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests that need long intervals last: the Lifecycle Manager is started once for all of them.
+
+    The deletion of the Kyma that all have in common follows them.
+    """
+    here = [number for number, item in enumerate(items) if item.path.parent == Path(__file__).parent]
+    for number, item in zip(here, sorted((items[number] for number in here), key=_turn), strict=True):
+        items[number] = item
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.path.stem == "test_kyma_deletion":
+        return 2
+    return int(isinstance(item, pytest.Function) and "on_events_only" in item.fixturenames)
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
@@ -53,11 +69,11 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     folder = tmp_path_factory.mktemp("environment")
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # for tests of drift
-        variables.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "10s")
+        variables.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "2s")
         variables.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
         variables.setenv("SSL_CERT_FILE", str(write_ca(folder)))
         variables.setenv("KLM_WATCHER_SILENCE", "12s")
-        variables.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "10s")
+        variables.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "3s")
         variables.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
         variables.setenv("KLM_WATCHER_CANARY_TIMEOUT", "10s")
         variables.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
@@ -76,7 +92,7 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 @asynccontextmanager
 async def _set_up(folder: Path) -> AsyncGenerator[Walkthrough, None]:
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
+        walkthrough = Walkthrough(environment, MeasuredPrograms(environment, stack), NoOutput())
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(walkthrough.object_watcher.run())
             await walkthrough.set_up(timeout_seconds=180)
@@ -100,11 +116,19 @@ async def layers(walkthrough: Walkthrough) -> AsyncIterator[BlobServer]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
+async def manager(walkthrough: Walkthrough) -> Manager:
     """The Lifecycle Manager with readable metrics, once events arrive."""
-    async with manager_with(walkthrough.programs) as manager:
-        await eventually(lambda: is_watcher_ready(walkthrough.environment))
-        yield manager
+    await eventually(lambda: is_watcher_ready(walkthrough.environment))
+    assert isinstance(walkthrough.programs, MeasuredPrograms)
+    return walkthrough.programs.manager
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def on_events_only(walkthrough: Walkthrough) -> Manager:
+    """The Lifecycle Manager until all tests are over; its intervals are longer than a test waits."""
+    manager = await start_manager(walkthrough.programs, *LONG_INTERVALS)
+    await eventually(lambda: is_watcher_ready(walkthrough.environment))
+    return manager
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from kyma_local.processes import ChildProcess
 from tests.waiting import eventually
 
 MANAGER = "lifecycle-manager"
+METRICS = "--metrics-bind-address=127.0.0.1:"
 
 
 def with_options(program: processes.Program, *options: str, name: str = "", **environment: str) -> processes.Program:
@@ -25,6 +26,25 @@ def with_options(program: processes.Program, *options: str, name: str = "", **en
         command=(*kept, *options),
         environment={**program.environment, **environment},
     )
+
+
+class MeasuredPrograms(Programs):
+    """The programs of the demo, with a Lifecycle Manager whose metrics have a port that stays at each start."""
+
+    async def start(self, program: processes.Program) -> None:
+        if program.name == MANAGER and metrics_port_of(program) == 0:
+            program = with_options(program, f"{METRICS}{free_port()}")
+        await super().start(program)
+
+    @property
+    def manager(self) -> "Manager":
+        return Manager(self.running[MANAGER], metrics_port_of(self.started[MANAGER]))
+
+
+def metrics_port_of(program: processes.Program) -> int:
+    """Return the port of a program's metrics, 0 where it takes any."""
+    (option,) = (each for each in program.command if each.startswith(METRICS))
+    return int(option.removeprefix(METRICS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +66,13 @@ class Manager:
 
 async def start_manager(programs: Programs, *options: str, name: str = MANAGER, **environment: str) -> Manager:
     """Start the Lifecycle Manager with additional options in place of the one of that name; wait until it is ready."""
-    port = free_port()
+    port = (name == MANAGER and metrics_port_of(programs.started[MANAGER])) or free_port()
     log = programs.environment.logs / f"{name}.log"
     earlier = log.read_text(errors="replace").count('"msg":"ready"') if log.exists() else 0
     address = f"127.0.0.1:{free_port()}"
     program = with_options(
         programs.started[MANAGER],
-        f"--metrics-bind-address=127.0.0.1:{port}",
+        f"{METRICS}{port}",
         *(() if name == MANAGER else ("--ui-bind-address=",)),
         f"--replica-name={name}",
         f"--replica-bind-address={address}",

@@ -9,7 +9,6 @@ import pytest_asyncio
 from kube_runtime import Resource
 from kyma_demo.walkthrough import Walkthrough
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template
-from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.test_manifests_of_modules import CLOUD_RESOURCES, gone, template_with
 from tests.integration.lifecycle_manager.test_sync_resources import rights
 from tests.kinds import WEBHOOKS
@@ -48,7 +47,6 @@ async def guards(walkthrough: Walkthrough, layers: BlobServer) -> AsyncIterator[
     resources = [each.plural for each in HOOKS.values()]
     async with (
         rights(environment, "webhooks", [GROUP], resources),
-        manager_with(walkthrough.programs, "--manifest-requeue-success-interval=2s"),
         in_catalog(environment.kcp, offered, release("guards", regular="1.0.0")),
     ):
         await walkthrough.set_modules([CLOUD_RESOURCES, {"name": "guards", "managed": True}])

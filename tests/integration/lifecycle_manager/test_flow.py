@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kube_runtime import NotFound, NotServed, dump_yaml
+from kube_runtime import NotFound, NotServed
 from kyma_demo.environment import infrastructure
 from kyma_demo.module_cr import ready_of
 from kyma_demo.object_watcher import CONFIG_MAPS
@@ -127,40 +127,6 @@ async def test_second_module_cr_has_its_own_module_config_which_is_deleted_with_
         return left == [None, None, None]
 
     await eventually(gone)
-
-
-async def test_disabled_module_goes_with_its_last_module_cr_and_can_be_enabled_again(walkthrough: Walkthrough) -> None:
-    environment = walkthrough.environment
-    await walkthrough.change_volume("160Gi")
-    unowned = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "of-no-owner-nfs-data", "namespace": "kyma-system"},
-    }
-    spec = {"kyma": "demo", "module": "cloud-resources", "resource": dump_yaml(unowned)}
-    document = {"metadata": {"name": "of-no-owner", "namespace": NAMESPACE}, "spec": spec}
-    await environment.kcp.apply(SYNC_RESOURCES, "of-no-owner", document, NAMESPACE, field_manager="test")
-    left = [(CONFIG_MAPS, "default-nfs-media"), (CONFIG_MAPS, "of-no-owner-nfs-data")]
-    await eventually(lambda: get_or_none(environment.skr.get(*left[1], "kyma-system")), what="its object")
-    await walkthrough.set_modules([])
-
-    async def is_blocked() -> bool:
-        kyma = await environment.kcp.get(KYMAS, "demo", NAMESPACE)
-        return any("Infrastructure default" in (each.message or "") for each in kyma.status.modules)
-
-    await eventually(is_blocked, what="the Kyma names the Module CR that blocks the removal")
-    assert await get_or_none(environment.skr.get(*left[0], "kyma-system"))
-    await environment.skr.delete(INFRASTRUCTURES, "default", "kyma-system")
-
-    async def gone() -> bool:
-        in_skr = [await get_or_none(environment.skr.get(*each, "kyma-system")) for each in left]
-        in_kcp = [await get_or_none(environment.kcp.get(MODULE_CONFIGS, CONFIG, NAMESPACE))]
-        in_kcp += [await get_or_none(environment.kcp.get(SYNC_RESOURCES, "of-no-owner", NAMESPACE))]
-        return in_kcp + in_skr == [None] * 4
-
-    await eventually(gone)
-    await walkthrough.set_modules([{"name": "cloud-resources", "managed": True}])
-    await walkthrough.change_volume("161Gi")
 
 
 async def test_kyma_cr_deleted_by_a_user_is_created_again(walkthrough: Walkthrough) -> None:

@@ -26,9 +26,7 @@ from tests.integration.lifecycle_manager.catalog_entries import (
     with_layer,
     with_link,
 )
-from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.file_server import FileServer, file_server
-from tests.integration.lifecycle_manager.programs import manager_with
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, EVENTS
 from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
@@ -81,14 +79,6 @@ async def gardener_in_catalog(
 async def gardener(gardener_in_catalog: Walkthrough) -> Walkthrough:
     await gardener_in_catalog.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
     return gardener_in_catalog
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def without_interval(walkthrough: Walkthrough) -> AsyncIterator[None]:
-    """Modules are reconciled on events only; the interval is longer than a test waits."""
-    async with manager_with(walkthrough.programs, "--manifest-requeue-success-interval=10m"):
-        await eventually(lambda: is_watcher_ready(walkthrough.environment))
-        yield
 
 
 async def manifest_of(environment: Environment) -> Manifest | None:
@@ -210,24 +200,8 @@ async def test_forty_objects_are_installed_upgraded_and_removed_completely(garde
     assert (await environment.skr.get(CONFIG_MAPS, foreign["metadata"]["name"], SKR))["data"] == {"keep": "me"}
 
 
-async def test_changed_or_deleted_object_is_corrected(gardener: Walkthrough) -> None:
-    environment = gardener.environment
-    await make_ready(environment)
-    patch = {"data": {"version": "mine"}}
-    await environment.skr.merge_patch(CONFIG_MAPS, f"{MODULE}-part-3", patch, SKR, field_manager="user")
-    await environment.skr.delete(CONFIG_MAPS, f"{MODULE}-part-4", SKR)
-
-    async def corrected() -> bool:
-        try:
-            found = [await environment.skr.get(CONFIG_MAPS, f"{MODULE}-part-{number}", SKR) for number in (3, 4)]
-        except (NotFound, NotServed):
-            return False
-        return all(each["data"] == {"version": "1.0.0"} for each in found)
-
-    await eventually(corrected)
-
-
-async def test_state_of_a_module_cr_is_read_at_once(without_interval: None, gardener: Walkthrough) -> None:
+@pytest.mark.usefixtures("on_events_only")
+async def test_state_of_a_module_cr_is_read_at_once(gardener: Walkthrough) -> None:
     environment = gardener.environment
     await make_ready(environment)
 

@@ -4,13 +4,14 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
-from tests.integration.lifecycle_manager.programs import manager_with
 from tests.kinds import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
@@ -38,27 +39,32 @@ async def test_module_config_is_deleted_when_its_template_disables_it(walkthroug
         await wait_until_deleted(environment)
         kept = await environment.skr.get(INFRASTRUCTURES, "default", SKR)
         assert kept["spec"]["nfsVolumes"][0]["capacity"] == "210Gi"
+
+        async def says_nothing() -> bool:
+            return not (await environment.skr.get(INFRASTRUCTURES, "default", SKR)).get("status")
+
+        await eventually(says_nothing)
     finally:
         await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
     await walkthrough.wait_for_volume("210Gi")
 
 
+@pytest.mark.usefixtures("on_events_only")
 async def test_change_made_before_the_webhook_covers_the_kind_is_found(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
-    async with manager_with(walkthrough.programs, "--kyma-requeue-success-interval=10m"):
-        await walkthrough.change_volume("220Gi")
-        await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
-        try:
-            await wait_until_deleted(environment)
-            await eventually(lambda: _watches_infrastructures(environment, False))
-        finally:
-            await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-        number = 9_000  # sizes that no other test uses
+    await walkthrough.change_volume("220Gi")
+    await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
+    try:
+        await wait_until_deleted(environment)
+        await eventually(lambda: _watches_infrastructures(environment, False))
+    finally:
+        await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
+    number = 9_000  # sizes that no other test uses
+    await walkthrough.patch_volume(f"{number}Gi")
+    while not await _watches_infrastructures(environment, True):
+        number += 1
         await walkthrough.patch_volume(f"{number}Gi")
-        while not await _watches_infrastructures(environment, True):
-            number += 1
-            await walkthrough.patch_volume(f"{number}Gi")
-        await walkthrough.wait_for_volume(f"{number}Gi")
+    await walkthrough.wait_for_volume(f"{number}Gi")
 
 
 async def test_secret_referred_to_by_a_module_cr_is_not_read(walkthrough: Walkthrough) -> None:

@@ -4,7 +4,6 @@ from contextlib import aclosing
 from typing import Any
 
 from kube_runtime import Client
-from kyma_demo.environment import infrastructure as document_of
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
@@ -129,27 +128,3 @@ async def test_condition_of_an_operator_stays(walkthrough: Walkthrough) -> None:
     module_cr = await has_ready(walkthrough, "True")
     assert {each["type"] for each in module_cr["status"]["conditions"]} == {"Ready", "Attached"}
     await skr.apply(INFRASTRUCTURES, "default", {}, SKR, field_manager="operator", subresource="status")
-
-
-async def test_status_that_an_operator_writes_is_left_alone(walkthrough: Walkthrough) -> None:
-    skr = walkthrough.environment.skr
-    await walkthrough.create_second("logs", "10Gi")
-    second = await eventually(lambda: answered(walkthrough, "second"))
-    assert second["status"]["state"] == "Ready"
-    await skr.merge_patch(
-        INFRASTRUCTURES, "second", {"status": {"state": "Warning"}}, SKR, subresource="status", field_manager="operator"
-    )
-    patch = {"spec": document_of("second", {"logs": "11Gi"}, {})["spec"]}
-    await skr.merge_patch(INFRASTRUCTURES, "second", patch, SKR, field_manager="user")
-
-    async def is_kept() -> bool:
-        status: dict[str, Any] = (await skr.get(INFRASTRUCTURES, "second", SKR))["status"]
-        return status == {"state": "Warning"}
-
-    await eventually(is_kept)
-    await skr.delete(INFRASTRUCTURES, "second", SKR)
-
-
-async def answered(walkthrough: Walkthrough, name: str) -> dict[str, Any] | None:
-    module_cr = await walkthrough.environment.skr.get(INFRASTRUCTURES, name, SKR)
-    return module_cr if ready_of(module_cr) is not None else None

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import load_yaml
-from kyma_demo.environment import SAMPLE, Environment
+from kube_runtime import dump_yaml
+from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
-from lifecycle_manager.contract.resources import KYMAS, MODULE_TEMPLATES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, SYNC_RESOURCES
 from lifecycle_manager_api import KymaModuleStatus, names
-from tests.integration.lifecycle_manager.test_module_configs import CONFIG, TEMPLATE, VOLUME, wait_until_deleted
+from tests.integration.lifecycle_manager.test_module_configs import VOLUME, wait_until_deleted
 from tests.integration.lifecycle_manager.test_module_cr_status import has_ready, infrastructure
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MODULE = {"name": "cloud-resources", "managed": True}
@@ -45,6 +45,18 @@ async def is_blocked(environment: Environment) -> bool:
 async def test_module_is_in_force_until_its_module_crs_are_deleted_and_then_gone(enabled: Walkthrough) -> None:
     environment = enabled.environment
     before = await environment.skr.get(CONFIG_MAPS, VOLUME, SKR)
+    unowned = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "of-no-owner-nfs-data", "namespace": SKR}}
+    spec = {"kyma": "demo", "module": "cloud-resources", "resource": dump_yaml(unowned)}
+    document = {"metadata": {"name": "of-no-owner", "namespace": KCP}, "spec": spec}
+    await environment.kcp.apply(SYNC_RESOURCES, "of-no-owner", document, KCP, field_manager="test")
+
+    async def unowned_is_gone() -> bool:
+        return await is_gone(environment.skr.get(CONFIG_MAPS, "of-no-owner-nfs-data", SKR))
+
+    async def is_applied() -> bool:
+        return not await unowned_is_gone()
+
+    await eventually(is_applied)
     await enabled.set_modules([])
     await eventually(lambda: is_blocked(environment))
     kyma = await environment.skr.get(KYMAS, names.DEFAULT_KYMA_NAME, SKR)
@@ -66,59 +78,11 @@ async def test_module_is_in_force_until_its_module_crs_are_deleted_and_then_gone
     released: dict[str, Any] = {"metadata": {"finalizers": []}}
     await environment.skr.merge_patch(INFRASTRUCTURES, "default", released, SKR, field_manager="user")
 
-    async def is_gone() -> bool:
+    async def is_forgotten() -> bool:
         in_kcp = await environment.kcp.get(KYMAS, "demo", KCP)
         return await module_of(environment) is None and not in_kcp.status.modules
 
-    await eventually(is_gone)
+    await eventually(is_forgotten)
+    await eventually(lambda: is_gone(environment.kcp.get(SYNC_RESOURCES, "of-no-owner", KCP)))
+    await eventually(unowned_is_gone)
     assert not (await environment.skr.list(INFRASTRUCTURES, SKR)).items
-
-
-async def test_module_that_is_enabled_again_goes_on_as_it_was(enabled: Walkthrough) -> None:
-    environment = enabled.environment
-    before = await environment.kcp.get(SYNC_RESOURCES, CONFIG, KCP)
-    await enabled.set_modules([])
-    await eventually(lambda: is_blocked(environment))
-    await enabled.set_modules([MODULE])
-
-    async def is_ready() -> bool:
-        found = await module_of(environment)
-        return found is not None and found.state == "Ready"
-
-    await eventually(is_ready)
-    assert (await infrastructure(enabled))["status"]["state"] == "Ready"
-    after = await environment.kcp.get(SYNC_RESOURCES, CONFIG, KCP)
-    assert after.metadata.uid == before.metadata.uid
-
-
-async def test_module_cr_of_a_module_without_manager_says_nothing_of_it_any_more(enabled: Walkthrough) -> None:
-    environment = enabled.environment
-    await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": False}}, KCP)
-    try:
-        await wait_until_deleted(environment)
-
-        async def is_silent() -> bool:
-            return not (await infrastructure(enabled)).get("status")
-
-        await eventually(is_silent)
-    finally:
-        await environment.kcp.merge_patch(MODULE_TEMPLATES, TEMPLATE, {"spec": {"enableModuleConfig": True}}, KCP)
-    await has_ready(enabled, "True")
-
-
-async def test_removal_ends_although_the_template_is_gone(enabled: Walkthrough) -> None:
-    environment = enabled.environment
-    await enabled.set_modules([])
-    await eventually(lambda: is_blocked(environment))
-    await environment.kcp.delete(MODULE_TEMPLATES, TEMPLATE, KCP)
-    try:
-        await environment.skr.delete(INFRASTRUCTURES, "default", SKR)
-        await wait_until_deleted(environment)
-
-        async def is_gone() -> bool:
-            return await module_of(environment) is None
-
-        await eventually(is_gone)
-    finally:
-        template = load_yaml(SAMPLE.joinpath("module-template.yaml").read_text())
-        await environment.kcp.create(MODULE_TEMPLATES, template, KCP, field_manager="team")

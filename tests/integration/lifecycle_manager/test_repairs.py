@@ -19,8 +19,9 @@ from lifecycle_manager.contract.watchers import OBJECTS_WEBHOOK
 from lifecycle_manager.skr_webhook.documents import NAME
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
-from tests.integration.lifecycle_manager.event_path import is_watcher_ready, lines_of
-from tests.integration.lifecycle_manager.programs import manager_with, start_manager
+from tests.integration.lifecycle_manager.conftest import LONG_INTERVALS
+from tests.integration.lifecycle_manager.event_path import lines_of
+from tests.integration.lifecycle_manager.programs import Manager, start_manager
 from tests.integration.lifecycle_manager.test_sync_resources import (
     ALLOWED,
     becomes,
@@ -37,7 +38,6 @@ from tests.waiting import eventually
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 Document = dict[str, Any]
 NUMBERS = count()
-WITHOUT_INTERVAL = ("--manifest-requeue-success-interval=10m",)
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
@@ -50,16 +50,12 @@ DEPLOYMENT = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
-async def without_interval(walkthrough: Walkthrough) -> AsyncIterator[None]:
-    """Objects are repaired on events only: the interval is longer than a test waits."""
+async def policy(walkthrough: Walkthrough, on_events_only: Manager) -> AsyncIterator[None]:
+    """The module may have Deployments, and its objects are repaired on events only."""
     environment = walkthrough.environment
     before = await environment.kcp.get(MODULE_POLICIES, "cloud-resources", KCP)
     await set_policy(environment, [*ALLOWED, {"group": "apps", "kind": "Deployment"}])
-    async with (
-        rights(environment, "deployments", ["apps"], ["deployments"]),
-        manager_with(walkthrough.programs, *WITHOUT_INTERVAL),
-    ):
-        await eventually(lambda: is_watcher_ready(environment))
+    async with rights(environment, "deployments", ["apps"], ["deployments"]):
         yield
     document = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(before.spec)}
     await environment.kcp.apply(MODULE_POLICIES, "cloud-resources", document, KCP, field_manager="test")
@@ -239,7 +235,7 @@ async def test_option_switches_the_repair_off(walkthrough: Walkthrough) -> None:
         return not await webhook_of(environment)
 
     async with objects(environment, config_map("switched-off", a="1")):
-        await start_manager(walkthrough.programs, *WITHOUT_INTERVAL, "--no-repair-on-events")
+        await start_manager(walkthrough.programs, *LONG_INTERVALS, "--no-repair-on-events")
         await eventually(is_gone)
-        await start_manager(walkthrough.programs, *WITHOUT_INTERVAL)
+        await start_manager(walkthrough.programs, *LONG_INTERVALS)
         await eventually(lambda: webhook_of(environment))

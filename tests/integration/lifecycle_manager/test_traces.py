@@ -1,6 +1,6 @@
 """One user's change is one trace across the Watcher, the Lifecycle Manager and the Module Manager."""
 
-import asyncio
+import os
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from kyma_demo.walkthrough import Walkthrough
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, manager_with, with_options
-from tests.klm import KLM
+from tests.klm import run_klm
 from tests.otlp import Collector, ReceivedSpan, collector
 from tests.waiting import eventually
 
@@ -148,13 +148,10 @@ def socket_of(walkthrough: Walkthrough, program: str) -> Path:
 
 
 async def _debugged(path: Path, *command: str) -> str:
-    """Ask by `klm debug`."""
-    process = await asyncio.create_subprocess_exec(
-        KLM, "debug", *command, "--socket", str(path), stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output.decode()
+    """Ask by `klm debug`, which needs no kubeconfig."""
+    output = await run_klm(Path(os.devnull), "debug", *command, "--socket", str(path))
+    assert output.code == 0, output
+    return output.text
 
 
 def _part(spans: list[ReceivedSpan], name: str) -> bool:

@@ -16,7 +16,7 @@ from tests.integration.lifecycle_manager.event_path import (
     is_watcher_ready,
     moment,
 )
-from tests.integration.lifecycle_manager.programs import Manager, manager_with
+from tests.integration.lifecycle_manager.programs import Manager
 from tests.integration.lifecycle_manager.unresponsive_server import UnresponsiveServer
 from tests.integration.lifecycle_manager.watcher_replicas import FIRST, SECOND, WatcherReplicas, two_watchers
 from tests.waiting import eventually
@@ -25,15 +25,7 @@ ALARM_SECONDS = 12.0  # without events or canaries until the event path counts a
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def manager(walkthrough: Walkthrough) -> AsyncIterator[Manager]:
-    """The Lifecycle Manager, which reads Module CRs on events only; the interval is longer than a test."""
-    async with manager_with(walkthrough.programs, "--kyma-requeue-success-interval=10m") as manager:
-        await eventually(lambda: is_watcher_ready(walkthrough.environment))
-        yield manager
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def connection_of_first(walkthrough: Walkthrough, manager: Manager) -> AsyncIterator[UnresponsiveServer]:
+async def connection_of_first(walkthrough: Walkthrough, on_events_only: Manager) -> AsyncIterator[UnresponsiveServer]:
     """The first Watcher's connection to the control plane, which can be interrupted."""
     proxy = UnresponsiveServer(("127.0.0.1", walkthrough.programs.event_port), forwarding=True)
     async with proxy.open():
@@ -71,7 +63,7 @@ async def test_pending_events_of_a_killed_replica_are_replaced_by_a_resync(
 
 
 async def test_watcher_is_reported_silent_only_when_both_replicas_are_gone(
-    replicas: WatcherReplicas, manager: Manager
+    replicas: WatcherReplicas, on_events_only: Manager
 ) -> None:
     walkthrough, environment = replicas.walkthrough, replicas.walkthrough.environment
     await replicas.kill(FIRST)
@@ -84,12 +76,12 @@ async def test_watcher_is_reported_silent_only_when_both_replicas_are_gone(
 
     await eventually(ran_long_enough, every=0.5)
     assert has_received(environment, INFRASTRUCTURE, began)
-    assert await manager.sample("lifecycle_mgr_skr_event_path_broken{") is None
+    assert await on_events_only.sample("lifecycle_mgr_skr_event_path_broken{") is None
     assert not await is_event_recorded(environment, "WatcherSilent", began)
     assert not await is_event_recorded(environment, "EventPathBroken", began)
 
     await replicas.kill(SECOND)
-    await eventually(lambda: is_reported_everywhere(environment, manager, "WatcherSilent", began), within=120)
+    await eventually(lambda: is_reported_everywhere(environment, on_events_only, "WatcherSilent", began), within=120)
     await walkthrough.patch_volume("790Gi")  # the user's write meets no error
     await walkthrough.wait_for_volume("790Gi")
     await replicas.start(SECOND)

@@ -1,15 +1,9 @@
 """The deletion of a Kyma leaves no objects behind, neither in the control plane nor in the user's cluster."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, Resource
-from kyma_demo.environment import open_environment
-from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import (
@@ -36,26 +30,21 @@ KINDS = (
 )
 
 
-async def test_deleted_kyma_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with open_environment(tmp_path, None, None) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
-        async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(walkthrough.object_watcher.run())
-            await walkthrough.set_up()
-            await walkthrough.change_volume("100Gi")
-            assert await _ours_in(environment.skr)
+async def test_deleted_kyma_leaves_nothing_behind(walkthrough: Walkthrough) -> None:
+    environment = walkthrough.environment
+    await walkthrough.change_volume("100Gi")
+    assert await _ours_in(environment.skr)
 
-            await environment.kcp.delete(KYMAS, "demo", KCP)
+    await environment.kcp.delete(KYMAS, "demo", KCP)
 
-            await eventually(_empty(environment.kcp, KYMAS))
-            assert not (await environment.kcp.list(MODULE_CONFIGS, KCP)).items
-            assert not (await environment.kcp.list(SYNC_RESOURCES, KCP)).items
-            assert await _ours_in(environment.skr) == []
-            await eventually(lambda: _no_certificates(environment.kcp))  # the garbage collector takes some time, too
-            await eventually(_no_crds(environment.skr))  # their deletion takes the API server some time
-            users = await environment.skr.get(INFRASTRUCTURES, "default", SKR)
-            assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # the user's object stays as it is
-            watching.cancel()
+    await eventually(_empty(environment.kcp, KYMAS))
+    assert not (await environment.kcp.list(MODULE_CONFIGS, KCP)).items
+    assert not (await environment.kcp.list(SYNC_RESOURCES, KCP)).items
+    assert await _ours_in(environment.skr) == []
+    await eventually(lambda: _no_certificates(environment.kcp))  # the garbage collector takes some time, too
+    await eventually(_no_crds(environment.skr))  # their deletion takes the API server some time
+    users = await environment.skr.get(INFRASTRUCTURES, "default", SKR)
+    assert users["spec"]["nfsVolumes"][0]["capacity"] == "100Gi"  # the user's object stays as it is
 
 
 def _empty(client: Client, resource: Resource[Any]) -> Callable[[], Awaitable[bool]]:
