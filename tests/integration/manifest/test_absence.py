@@ -169,6 +169,10 @@ async def test_crd_with_users_objects_stays_whatever_version_is_served(world: Mo
     await world.delete()
     await reconcile(world)
     assert await exists(world, CRDS, name, None)
+    manifest = await world.manifest()
+    assert manifest is not None
+    named = (f"{kind.capitalize()} {SKR}/s", f"CustomResourceDefinition {name} serves no version")
+    assert any(each in str(manifest.status.conditions) for each in named)
     await world.skr.apply(CRDS, name, crd(kind, "v1", stored="v2"), field_manager="user")
     assert await exists(world, gardens, "s")
     await world.skr.delete(gardens, "s", SKR)

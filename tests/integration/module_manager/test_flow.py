@@ -1,6 +1,5 @@
 """A manager on a real control plane, with no rights but its own."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -8,8 +7,7 @@ from typing import Any
 from kyma_module_manager import ModuleManager, PermanentError, module_manager
 from kyma_module_manager.samples.guestbook import objects as guestbook_objects
 from kyma_module_manager.testing import ManagerHarness, synced_object
-from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager_api import State, names, raw_object
+from lifecycle_manager_api import State, raw_object
 from lifecycle_manager_api.names import KYMA_NAME, MODULE_NAME
 
 Managed = Callable[[ModuleManager[Any]], AbstractAsyncContextManager[ManagerHarness]]
@@ -65,25 +63,6 @@ async def test_sync_resource_is_deleted_with_its_module_config(managed: Managed)
         await harness.module_config_gone()
 
 
-async def test_module_config_that_is_being_deleted_gets_no_new_sync_resource(managed: Managed) -> None:
-    async with managed(colours) as harness:
-        await harness.write_module_cr(thing("red"))
-        await harness.sync_resource()
-        await _hold(harness, MODULE_CONFIGS, ["example.com/hold"])
-        await harness.delete_module_cr()
-        await harness.sync_resource_gone()
-        deleting = await harness.module_config(lambda each: each.status.state == State.DELETING)
-        # A change during the deletion must not recreate the objects either.
-        patch = {"spec": {"resource": deleting.spec.resource.replace("red", "green")}}
-        await harness.client.merge_patch(MODULE_CONFIGS, harness.name, patch, names.KCP_NAMESPACE)
-        await harness.module_config(lambda each: each.status.observed_generation == each.metadata.generation)
-        found = await harness.client.list(SYNC_RESOURCES, names.KCP_NAMESPACE)
-        await _hold(harness, MODULE_CONFIGS, [])
-        await harness.module_config_gone()
-
-    assert harness.name not in {each.metadata.name for each in found.items}
-
-
 async def test_second_stage_is_written_when_the_first_is_ready(managed: Managed) -> None:
     guestbook = {"metadata": {"name": "default", "namespace": "kyma-system"}, "spec": {"replicas": 3}}
     database = synced_object("StatefulSet", "default-database", "kyma-system", group="apps")
@@ -96,14 +75,3 @@ async def test_second_stage_is_written_when_the_first_is_ready(managed: Managed)
         await harness.report(State.PROCESSING, [database])
         shown = {"database": "Ready", "application": "Pending"}
         await harness.module_config(lambda each: raw_object(each.status.module_status) == shown)
-
-
-async def test_manager_stops(managed: Managed) -> None:
-    async with asyncio.timeout(60), managed(colours) as harness:
-        await harness.write_module_cr(thing("red"))
-        await harness.sync_resource()
-
-
-async def _hold(harness: ManagerHarness, resource: Any, finalizers: list[str]) -> None:
-    patch = {"metadata": {"finalizers": finalizers}}
-    await harness.client.merge_patch(resource, harness.name, patch, names.KCP_NAMESPACE)

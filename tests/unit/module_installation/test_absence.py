@@ -15,7 +15,7 @@ from lifecycle_manager_api import Manifest, names
 from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import Modules
-from tests.modules import default_module_cr, group_of, module_crs, operator
+from tests.modules import group_of, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
@@ -109,29 +109,6 @@ async def test_users_objects_block_the_removal_while_their_list_answers_404(
     assert await world.skr.get(CONFIG_MAPS, "rose", SKR)
 
 
-@pytest.mark.parametrize("served", [("v1",), ()])
-async def test_crd_with_users_objects_stays_when_the_module_is_removed(world: Modules, served: tuple[str, ...]) -> None:
-    """Its storage version is not served, or none is."""
-    await world.want([CONFIG, crd("garden", "v1", stored="v2")])
-    await world.reconcile()
-    await plant_roses(world)
-    name = f"gardens.{group_of('garden')}"
-    await world.skr.apply(CRDS, name, crd("garden", *served, stored="v2"), field_manager="user")
-    await world.delete()
-    for _ in range(3):
-        with suppress(KubeError):  # retried
-            await world.reconcile()
-    assert not (await world.skr.get(CRDS, name))["metadata"].get("deletionTimestamp")
-    status = (await manifest(world)).status
-    assert "roses" in str(status.conditions) or f"CustomResourceDefinition {name} serves no version" in str(
-        status.conditions
-    )
-    await world.skr.apply(CRDS, name, crd("garden", "v1", stored="v2"), field_manager="user")
-    assert await world.skr.get(GARDENS, "roses", SKR)
-    await world.skr.delete(GARDENS, "roses", SKR)
-    await world.reconcile_until_gone()
-
-
 async def test_crd_with_users_objects_stays_when_a_version_no_longer_has_it(world: Modules) -> None:
     await world.want([crd("garden", "v1", stored="v2"), CONFIG])
     await world.reconcile()
@@ -172,17 +149,3 @@ async def test_object_is_managed_although_its_version_is_not_served_any_more(
         assert names.MANAGED_BY not in left[0]["metadata"]["labels"]
     else:
         assert left == ()
-
-
-@pytest.mark.parametrize("is_cluster_scoped", ["true", "false"])
-async def test_default_module_cr_is_where_its_kind_is_whatever_the_annotation_says(
-    world: Modules, is_cluster_scoped: str
-) -> None:
-    await world.want([crd("garden", "v1")], resource=default_module_cr("garden"))
-    await world.change({"metadata": {"annotations": {names.IS_CLUSTER_SCOPED: is_cluster_scoped}}})
-    await world.reconcile()
-    assert await world.skr.get(GARDENS, "default", SKR)
-    await world.delete()
-    await world.reconcile_until_gone()
-    with pytest.raises(KubeError):
-        await world.skr.get(GARDENS, "default", SKR)
