@@ -1,4 +1,4 @@
-"""A run of `klm` that is ended by kill -9 after its n-th write, in whichever cluster that is."""
+"""Runs of `klm` with their writes, which are ended by kill -9 after the n-th one, in whichever cluster that is."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ import msgspec
 
 from kyma_local.cluster import LocalCluster
 from tests.chaos.proxy import Asked, Proxy
-from tests.klm import KLM, Output
+from tests.klm import KLM, Output, run_klm
 
 FOR_EVER = 3600.0
 READING = frozenset({"GET", "HEAD"})
@@ -42,7 +42,12 @@ class Interruptions:
         """Return a kubeconfig by which a cluster is reached through its proxy."""
         return msgspec.json.encode(self.proxies[cluster.name].kubeconfig()).decode()
 
-    async def run(self, kubeconfig: Path, *arguments: str, after: float = float("inf")) -> Output | None:
+    async def run(self, kubeconfig: Path, *arguments: str) -> Output:
+        """Run klm to its end."""
+        self.passing, self.passed = float("inf"), []
+        return await run_klm(kubeconfig, *arguments)
+
+    async def interrupt(self, kubeconfig: Path, *arguments: str, after: int) -> Output | None:
         """Run klm, and end it after so many writes; return None where it was ended so."""
         self.passing, self.passed = after, []
         self._reached.clear()

@@ -21,6 +21,7 @@ from tests.takeover_from_go.interruption import Interruptions
 from tests.takeover_from_go.test_there_and_back import REMOVED
 
 pytestmark = pytest.mark.timeout(900)  # klm runs five times for each of its writes, on a busy machine for minutes
+ADOPT = ("adopt", "--yes", "--allow-insecure-kubeconfigs")
 LABEL = "example.com/lifecycle-manager"
 WHOLE: tuple[str, ...] = ()
 SPLIT = ("--kyma-selector", f"{LABEL}=python", "--all")
@@ -73,16 +74,16 @@ class Adoption:
     interruptions: Interruptions
     kubeconfig: Path
 
-    async def is_interrupted(self, writes: float, *arguments: str) -> bool:
+    async def is_interrupted(self, writes: int, *arguments: str) -> bool:
         """Run it, end it by kill -9 after so many writes, and return whether it had more to write."""
-        options = ("adopt", "--yes", "--allow-insecure-kubeconfigs", *arguments)
-        result = await self.interruptions.run(self.kubeconfig, *options, after=writes)
+        result = await self.interruptions.interrupt(self.kubeconfig, *ADOPT, *arguments, after=writes)
         assert result is None or result.code == 0, result
         return result is None
 
     async def outcome(self, *arguments: str) -> dict[str, str]:
         """Run it to its end, and return what is in the clusters then, without what counts how often it ran."""
-        assert not await self.is_interrupted(float("inf"), *arguments)
+        result = await self.interruptions.run(self.kubeconfig, *ADOPT, *arguments)
+        assert result.code == 0, result
         found = await self.stage.recording()
         return {file: COUNTED.sub("", lasting(file, text)) for file, text in found.items()}
 
