@@ -155,8 +155,10 @@ async def test_no_change_is_lost_while_the_leading_module_manager_is_killed(worl
 
 
 async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: HelmClusters) -> None:
-    image = "registry.example.com/kyma/skr-watcher:next"
+    """Its new image is pulled with the secrets of its ServiceAccount."""
+    image, secret = "registry.example.com/kyma/skr-watcher:next", {"name": "of-the-registry"}
     (before,) = await _ready(world.skr_node, None, 1)
+    await _pull_watchers_with(world, secret)
 
     def replaced() -> bool:
         return [run.pod["spec"]["containers"][0]["image"] for run in world.skr_node.runs if run.ready] == [image]
@@ -167,16 +169,13 @@ async def test_no_change_is_lost_while_the_watcher_is_upgraded(world: HelmCluste
         await eventually(lambda: before not in world.skr_node.runs)
     assert before.child is not None
     assert before.child.returncode == 0
+    (after,) = await _ready(world.skr_node, None, 1)
+    assert after.pod["spec"]["imagePullSecrets"] == [secret]
 
-
-async def test_image_of_the_watcher_is_pulled_with_the_secrets_of_its_service_account(world: HelmClusters) -> None:
-    given = [{"name": "of-the-registry"}]
-    for memory, pull_secrets in (("211Mi", given), ("212Mi", [])):
-        patch = {"imagePullSecrets": pull_secrets}
-        await world.skr.merge_patch(SERVICE_ACCOUNTS, "skr-webhook", patch, names.SKR_NAMESPACE, field_manager=USER)
-        await world.install_lifecycle_manager(f"--set=watcher.memoryLimit={memory}", command="upgrade")
-        (pod,) = await eventually(partial(_only_watcher_with, world, memory))
-        assert pod["spec"].get("imagePullSecrets", []) == pull_secrets
+    await _pull_watchers_with(world)
+    await world.install_lifecycle_manager("--set=watcher.memoryLimit=212Mi", command="upgrade")
+    (pod,) = await eventually(partial(_only_watcher_with, world, "212Mi"))
+    assert not pod["spec"].get("imagePullSecrets")
 
 
 async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(world: HelmClusters) -> None:
@@ -261,7 +260,6 @@ async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_r
     # Lifecycle Manager would notice that at its interval; changed settings are applied at once.
     await world.install_lifecycle_manager("--set=watcher.memoryLimit=201Mi", command="upgrade")
     await eventually(partial(_only_watcher_with, world, "201Mi"))
-    await world.install_lifecycle_manager(command="upgrade")
     await world.walkthrough.change_volume("250Gi")
 
 
@@ -325,6 +323,12 @@ async def _values_by_hand(world: HelmClusters) -> Path:
     file = world.kcp_helm.home / "by-hand.json"
     file.write_bytes(msgspec.json.encode(values))
     return file
+
+
+async def _pull_watchers_with(world: HelmClusters, *secrets: dict[str, str]) -> None:
+    """Have the images of Pods that are created from now on pulled with these secrets, as a user."""
+    patch = {"imagePullSecrets": list(secrets)}
+    await world.skr.merge_patch(SERVICE_ACCOUNTS, "skr-webhook", patch, names.SKR_NAMESPACE, field_manager=USER)
 
 
 def _only_watcher_with(world: HelmClusters, memory: str) -> list[dict[str, Any]]:

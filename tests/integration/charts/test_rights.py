@@ -144,7 +144,6 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
         await _roll_a_version_out(world, layers)
     await _give_the_module_its_own_namespace_and_the_common_one_again(world)
     await _rotate_the_ca(world)
-    await _restart_the_replicas(world)
     await _set_options(world)
     await _create_a_namespace(world)
     await _delete_the_webhooks(world)
@@ -267,16 +266,13 @@ async def _none_of_the_module(world: HelmClusters, resource: Resource[Any]) -> b
     return not [each for each in items if each.spec.module == MODULE and each.metadata.name != "far"]
 
 
-async def _restart_the_replicas(world: HelmClusters) -> None:
-    """Replace every Pod of KCP: each replica deletes its Lease when it stops, and takes that of a former version."""
+async def _set_options(world: HelmClusters) -> None:
+    """Replace the replicas: each deletes its Lease when it stops, and the next one takes that of a former version.
+
+    Find a descriptor in a registry by its version, show the fleet page to a user, and take a CA over.
+    """
     unheld = {"metadata": {"name": LEASE}, "spec": {"leaseDurationSeconds": 180}}
     await world.kcp.create(LEASES, unheld, KCP, field_manager="former")
-    await world.install_lifecycle_manager("--set=resources.limits.memory=1100Mi", command="upgrade")
-    await world.install_module_manager("--set=resources.limits.memory=300Mi", command="upgrade")
-
-
-async def _set_options(world: HelmClusters) -> None:
-    """Find a descriptor in a registry by its version, show the fleet page to a user, and take a CA over."""
     page = f"127.0.0.1:{free_port()}"
     whole, version = template("pinned", "1.0.0"), "1.0.0"
     component = whole["spec"]["descriptor"]["component"]["name"]

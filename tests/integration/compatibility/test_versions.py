@@ -1,6 +1,7 @@
 """The former and this version side by side, and the way from one to the other; see `docs/compatibility.md`."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.integration.charts.clusters import HelmClusters
 from tests.integration.compatibility.conftest import PRESENT, Fleet, Version
-from tests.klm import run_klm_process
+from tests.klm import run_klm, run_klm_process
 from tests.users import at_work
 
 USERS = 2
@@ -64,8 +65,9 @@ async def test_change_is_in_force_with_one_part_former(fleet: Fleet, part: str) 
 
 
 async def _assert_klm_reads_the_control_plane(version: Version, world: HelmClusters) -> None:
+    run = run_klm if version is PRESENT else partial(run_klm_process, program=version.klm)
     for command in READING:
-        output = await run_klm_process(world.walkthrough.environment.kcp_kubeconfig, *command, program=version.klm)
+        output = await run(world.walkthrough.environment.kcp_kubeconfig, *command)
         expected = "1 Ready" if command == ("status",) else "demo"
         assert (output.code, expected in output.text) == (0, True), (version.name, command, output)
 
