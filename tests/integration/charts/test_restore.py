@@ -13,7 +13,7 @@ from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.integration.charts.clusters import HelmClusters
 from tests.kinds import SECRETS
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 INSTALL = Path("docs/install.md").read_text()
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -72,7 +72,7 @@ async def test_control_plane_continues_from_its_backup(world: HelmClusters) -> N
     await world.install_lifecycle_manager(command="upgrade")
 
     await world.walkthrough.wait_for_volume("520Gi")
-    await eventually(lambda: _is_gone(world, "second-nfs-scratch"))
+    await eventually(lambda: is_gone(world.skr.get(CONFIG_MAPS, "second-nfs-scratch", SKR)))
     after = await world.skr.get(CONFIG_MAPS, "default-nfs-media", SKR)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     await world.walkthrough.change_volume("530Gi")
@@ -130,14 +130,6 @@ async def _restore(world: HelmClusters, resource: Resource[Document], document: 
     if "status" in document and "status" not in stored:
         status = {"status": document["status"]}
         await world.kcp.merge_patch(resource, name, status, KCP, subresource="status", field_manager=USER)
-
-
-async def _is_gone(world: HelmClusters, name: str) -> bool:
-    try:
-        await world.skr.get(CONFIG_MAPS, name, SKR)
-    except (NotFound, NotServed):
-        return True
-    return False
 
 
 def _without_server_fields(document: Document) -> Document:

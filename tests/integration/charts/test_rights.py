@@ -47,7 +47,7 @@ from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.rights import Right, granted_by, requests_in, unused, used_by, wider_than_used
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template, with_layer
 from tests.integration.lifecycle_manager.test_watcher_resources import watcher
-from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, INFRASTRUCTURES, NAMESPACES, SERVICE_ACCOUNTS
+from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS, INFRASTRUCTURES, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from tests.modules import as_text
 from tests.registries import BlobServer, blob_server
 from tests.takeover_from_go.recordings import recorded, restore, the
@@ -172,13 +172,9 @@ async def test_every_right_is_used(world: HelmClusters) -> None:
 
 async def test_watcher_has_no_rights(world: HelmClusters) -> None:
     """It reads and writes nothing: all that it knows is in its Secret and in what the API server sends to it."""
-    bindings: list[Resource[Any]] = [
-        CLUSTER_ROLE_BINDINGS,
-        Resource.dynamic("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True),
-    ]
     subjects = [
         subject
-        for resource in bindings
+        for resource in (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
         for binding in (await world.skr.list(resource)).items
         for subject in binding.get("subjects", ())
     ]
@@ -438,7 +434,7 @@ async def _roll_a_version_out(world: HelmClusters, layers: BlobServer) -> None:
 
         await eventually(rolled_out)
         await world.walkthrough.set_modules([CLOUD_RESOURCES])
-        await eventually(_gone(world.skr, CONFIG_MAPS, "billing", SKR))
+        await eventually(lambda: is_gone(world.skr.get(CONFIG_MAPS, "billing", SKR)))
     for each in (await world.kcp.list(MODULE_ROLLOUTS, KCP)).items:
         with suppress(NotFound, NotServed):  # deleted with its ModuleReleaseMeta
             await world.kcp.delete(MODULE_ROLLOUTS, each.metadata.name, KCP)
@@ -471,7 +467,7 @@ async def _delete_the_kyma(world: HelmClusters) -> None:
     finalizer = {"metadata": {"finalizers": [names.KYMA_FINALIZER]}}
     await world.skr.merge_patch(KYMAS, "default", finalizer, SKR, field_manager=USER)
     await world.kcp.delete(KYMAS, "demo", KCP)
-    await eventually(_gone(world.kcp, KYMAS, "demo", KCP))
+    await eventually(lambda: is_gone(world.kcp.get(KYMAS, "demo", KCP)))
 
 
 EXTRA: dict[str, dict[str, Any]] = {
@@ -521,22 +517,9 @@ async def _lists(world: HelmClusters, modules: list[str]) -> bool:
 
 def _exists(client: Client, resource: Resource[Any], name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
     async def exists() -> bool:
-        try:
-            await client.get(resource, name, namespace)
-        except (NotFound, NotServed):
-            return False
-        return True
+        return not await is_gone(client.get(resource, name, namespace))
 
     return exists
-
-
-def _gone(client: Client, resource: Resource[Any], name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
-    exists = _exists(client, resource, name, namespace)
-
-    async def gone() -> bool:
-        return not await exists()
-
-    return gone
 
 
 async def _none(client: Client, resource: Resource[Any]) -> bool:

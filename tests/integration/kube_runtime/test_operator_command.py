@@ -20,18 +20,11 @@ import yaml
 from kube_runtime import Applier, Client, NotFound, NotServed, Resource, dump_yaml, parse_objects
 from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
-from tests.kinds import CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS, WEBHOOKS
 from tests.waiting import eventually, is_gone
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 COMMAND = Path(sys.executable).with_name("kube-runtime")
-CONFIGURATIONS = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 PAGES = Resource.dynamic("pages.example.com", "v1", "Page", "pages", namespaced=True)
 
 
@@ -139,7 +132,7 @@ async def test_operator_says_what_it_does_and_what_is_to_be_done(
     assert f"speaking reconciles Word (speaking.example.com/v1) in the namespace {namespace}" in lines
     assert re.search(r"webhooks at https://127.0.0.1:[1-9]\d+: /validate/words.speaking.example.com", lines)
     assert lines.count("Traceback") == 1
-    assert await is_gone(client.get(CONFIGURATIONS, "speaking")), "it would block all writes of the kind"
+    assert await is_gone(client.get(WEBHOOKS, "speaking")), "it would block all writes of the kind"
 
 
 VALIDATING = MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)"
@@ -277,16 +270,16 @@ async def test_new_project_serves_webhooks_with_the_rights_of_its_manifest(
     process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *container["args"], *options, stderr=PIPE)
 
     async def called() -> Any:
-        if await is_gone(client.get(CONFIGURATIONS, "tea-pots")):
+        if await is_gone(client.get(WEBHOOKS, "tea-pots")):
             return None
-        return (await client.get(CONFIGURATIONS, "tea-pots"))["webhooks"][0]["clientConfig"]["service"]
+        return (await client.get(WEBHOOKS, "tea-pots"))["webhooks"][0]["clientConfig"]["service"]
 
     try:
         service = await eventually(called)
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = await process.communicate()
-        await client.delete(CONFIGURATIONS, "tea-pots")
+        await client.delete(WEBHOOKS, "tea-pots")
     path = "/validate/teapots.tea-pots.example.com"
     assert service == {"namespace": "default", "name": "tea-pots", "port": 443, "path": path}
     levels = {msgspec.json.decode(line)["level"] for line in errors.splitlines()}

@@ -13,20 +13,11 @@ from kube_crds import CustomResource, Struct, crd_of
 from kube_runtime import Client, Invalid, KubeError, Manager, ManagerOptions, ObjectKey, Resource
 from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.operator import Operator, Owner, Review
+from tests.kinds import CRDS, WEBHOOKS
 from tests.waiting import eventually, is_gone
 
-CRDS = Resource.dynamic(
-    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
-)
-CONFIGURATIONS = Resource.dynamic(
-    "admissionregistration.k8s.io",
-    "v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 MUTATING = Resource.dynamic(
-    CONFIGURATIONS.group, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
+    WEBHOOKS.group, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
 )
 
 
@@ -94,7 +85,7 @@ async def crd(client: Client) -> None:
 
 
 async def is_configured(client: Client) -> list[bool]:
-    return [not await is_gone(client.get(kind, operator.name)) for kind in (CONFIGURATIONS, MUTATING)]
+    return [not await is_gone(client.get(kind, operator.name)) for kind in (WEBHOOKS, MUTATING)]
 
 
 async def test_objects_are_checked_and_completed_before_they_are_stored(
@@ -149,23 +140,23 @@ async def test_configuration_is_removed_at_the_stop_but_for_one_behind_a_service
     async with running(ObjectKey(namespace, "sheets")):
         await eventually(is_there)
     assert await is_configured(client) == [True, True]
-    for kind in (CONFIGURATIONS, MUTATING):
+    for kind in (WEBHOOKS, MUTATING):
         await client.delete(kind, operator.name)
 
 
 async def test_configuration_that_somebody_changes_or_deletes_is_repaired(client: Client, running: Running) -> None:
     async def kept(uid: str = "") -> str | None:
-        if await is_gone(client.get(CONFIGURATIONS, operator.name)):
+        if await is_gone(client.get(WEBHOOKS, operator.name)):
             return None
-        found = await client.get(CONFIGURATIONS, operator.name)
+        found = await client.get(WEBHOOKS, operator.name)
         is_whole = [each["failurePolicy"] for each in found["webhooks"]] == ["Fail"]
         return str(found["metadata"]["uid"]) if is_whole and found["metadata"]["uid"] != uid else None
 
     async with running():
         first = await eventually(kept)
-        await client.delete(CONFIGURATIONS, operator.name)
+        await client.delete(WEBHOOKS, operator.name)
         await eventually(lambda: kept(first))
-        (webhook,) = (await client.get(CONFIGURATIONS, operator.name))["webhooks"]
+        (webhook,) = (await client.get(WEBHOOKS, operator.name))["webhooks"]
         changed = {"webhooks": [{**webhook, "failurePolicy": "Ignore"}]}
-        await client.merge_patch(CONFIGURATIONS, operator.name, changed)
+        await client.merge_patch(WEBHOOKS, operator.name, changed)
         await eventually(kept)

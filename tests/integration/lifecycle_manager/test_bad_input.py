@@ -76,15 +76,7 @@ async def remove_kyma(environment: Environment, name: str) -> None:
     with suppress(NotFound, NotServed):
         await environment.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
     await environment.kcp.delete(KYMAS, name, NAMESPACE)
-
-    async def gone() -> bool:
-        try:
-            await environment.kcp.get(KYMAS, name, NAMESPACE)
-        except (NotFound, NotServed):
-            return True
-        return False
-
-    await eventually(gone, what=f"Kyma {name} is gone")
+    await eventually(lambda: is_gone(environment.kcp.get(KYMAS, name, NAMESPACE)), what=f"Kyma {name} is gone")
 
 
 async def test_kyma_without_access_secret_reports_it(environment: Environment) -> None:

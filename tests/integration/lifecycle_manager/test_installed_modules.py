@@ -28,7 +28,7 @@ from tests.integration.lifecycle_manager.catalog_entries import (
 )
 from tests.integration.lifecycle_manager.file_server import FileServer, file_server
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
-from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, EVENTS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, EVENTS, WEBHOOKS
 from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
 from tests.registries import BlobServer, packed
 from tests.waiting import eventually
@@ -38,9 +38,6 @@ CLOUD_RESOURCES = {"name": "cloud-resources", "managed": True}
 MODULE = "gardener"
 MODULE_CRS = module_crs(MODULE)
 RULES: Resource[Document] = Resource.dynamic(group_of(MODULE), "v1", "GardenerRule", "gardenerrules", namespaced=True)
-WEBHOOKS: Resource[Document] = Resource.dynamic(
-    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", False
-)
 OLD = operator(MODULE, "1.0.0")
 NEW = operator(MODULE, "1.1.0", config_maps=10)
 

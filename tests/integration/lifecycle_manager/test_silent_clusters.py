@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import NotFound, NotServed, dump_yaml, load_yaml
+from kube_runtime import dump_yaml, load_yaml
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import State, find, names
 from tests.integration.lifecycle_manager.unresponsive_server import UnresponsiveServer
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP = names.KCP_NAMESPACE
 KYMA = "unresponsive"
@@ -61,12 +61,4 @@ async def test_unresponsive_cluster_is_reported_and_delays_no_other_cluster(
 
     await kcp.delete(KYMAS, KYMA, KCP)
     await kcp.delete(SECRETS, f"kubeconfig-{KYMA}", KCP)
-
-    async def gone() -> bool:
-        try:
-            await kcp.get(KYMAS, KYMA, KCP)
-        except (NotFound, NotServed):
-            return True
-        return False
-
-    await eventually(gone)
+    await eventually(lambda: is_gone(kcp.get(KYMAS, KYMA, KCP)))

@@ -20,13 +20,10 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.catalog_entries import refusal
-from tests.kinds import CLUSTER_ROLE_BINDINGS, EVENTS
+from tests.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, EVENTS
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
-CLUSTER_ROLES: Resource[dict[str, Any]] = Resource.dynamic(
-    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False
-)
 COLOURS: Resource[dict[str, Any]] = Resource.dynamic("test.example.com", "v1", "Colour", "colours", namespaced=True)
 COLOUR_CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -12,7 +12,7 @@ from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, default_module_cr, group_of, module_crs, operator
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 SKR = names.SKR_NAMESPACE
 
@@ -116,7 +116,7 @@ async def test_kind_that_a_user_creates_again_with_another_scope_is_applied_and_
     await until_ready(world)
     name = f"yards.{group_of('yard')}"
     await world.skr.delete(CRDS, name)
-    await eventually(lambda: is_gone(world, name), within=60, what="the CRD is gone")
+    await eventually(lambda: is_gone(world.skr.get(CRDS, name)), within=60, what="the CRD is gone")
     await world.skr.create(CRDS, crd("yard", "v1", scope="Cluster"), field_manager="user")
     yards = Resource.dynamic(group_of("yard"), "v1", "Yard", "yards", namespaced=False)
 
@@ -131,14 +131,6 @@ async def test_kind_that_a_user_creates_again_with_another_scope_is_applied_and_
     await until_gone(world)
     assert not await exists(world, yards, "s", None)
     await world.skr.delete(CRDS, name)
-
-
-async def is_gone(world: Modules, crd_name: str) -> bool:
-    try:
-        await world.skr.get(CRDS, crd_name)
-    except (NotFound, NotServed):
-        return True
-    return False
 
 
 @pytest.mark.parametrize("how", ["removed", "pruned"])

@@ -7,16 +7,13 @@ import pytest
 
 from kube_runtime import ApiError, Resource
 from lifecycle_manager_api import names
-from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, SECRETS, SERVICES, WEBHOOKS
+from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, ROLE_BINDINGS, SECRETS, SERVICES, WEBHOOKS
 from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document
 from tests.waiting import eventually
 
 SKR = names.SKR_NAMESPACE
 JOBS: Resource[Document] = Resource.dynamic("batch", "v1", "Job", "jobs", namespaced=True)
-BINDINGS: Resource[Document] = Resource.dynamic(
-    "rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True
-)
 READY = ("Ready", "ModuleReady")
 
 
@@ -101,7 +98,7 @@ async def test_new_version_gets_a_job_and_a_binding_that_can_not_be_changed(worl
 
     (container,) = (await world.skr.get(JOBS, "once", SKR))["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "x:2"
-    assert (await world.skr.get(BINDINGS, "meadow", SKR))["roleRef"]["name"] == "writer"
+    assert (await world.skr.get(ROLE_BINDINGS, "meadow", SKR))["roleRef"]["name"] == "writer"
     await remove(world)
 
 

@@ -18,7 +18,7 @@ from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, as_text, group_of, module_crs, operator
 from tests.policies import ANYTHING
 from tests.unit.sync_resource.clusters import Syncing, has_modules
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MEADOW = ObjectKey(KEY.namespace, "demo-meadow")
@@ -47,11 +47,7 @@ def marks(live: Document) -> set[str]:
 
 
 async def is_there(skr: Client, name: str, place: str = SKR) -> bool:
-    try:
-        await skr.get(CONFIG_MAPS, name, place)
-    except (NotFound, NotServed):
-        return False
-    return True
+    return not await is_gone(skr.get(CONFIG_MAPS, name, place))
 
 
 async def is_going(skr: Client, name: str) -> bool:
@@ -377,10 +373,6 @@ async def test_sync_resource_keeps_a_crd_as_long_as_users_have_objects_of_it(
 
     async def crd_is_gone() -> bool:
         await syncing.reconcile("m")
-        try:
-            await syncing.skr.get(CRDS, crd["metadata"]["name"])
-        except (NotFound, NotServed):
-            return True
-        return False
+        return await is_gone(syncing.skr.get(CRDS, crd["metadata"]["name"]))
 
     await eventually(crd_is_gone, within=60)

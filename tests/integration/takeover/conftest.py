@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound, NotServed
+from kube_runtime import Client, ClientOptions, KindUnknown, Manager, NotFound
 from kyma_certs import KeyPair
 from kyma_local.clusters import LocalClusters
 from kyma_local.ports import free_port
@@ -18,7 +18,7 @@ from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.settings import Settings
-from lifecycle_manager_api import Kyma, Manifest, names
+from lifecycle_manager_api import Kyma, Manifest, find, names
 from tests.registries import real_registry
 from tests.takeover_from_go import modules, restored, surroundings
 from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
@@ -31,7 +31,7 @@ from tests.takeover_from_go.starts import (
     start,
     stopped_lease,
 )
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 OPTIONS = ClientOptions(qps=0, timeout_seconds=60)
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -128,17 +128,18 @@ class Takeover:
         patch = {"spec": {"channel": channel, "modules": chosen}}
         await self.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, patch, SKR, field_manager="user")
 
+    async def watcher_is(self, reason: str) -> None:
+        """Wait until the Kyma says this of its Watcher."""
+
+        async def shown() -> bool:
+            condition = find((await self.kyma()).status.conditions, "SKRWebhook")
+            return condition is not None and condition.reason == reason
+
+        await eventually(shown, what=f"the Watcher is {reason}")
+
     async def until_nothing_is_left(self) -> None:
         """Wait until the Kyma is gone, and check that nothing of either version is left in the cluster."""
-
-        async def is_gone() -> bool:
-            try:
-                await self.kyma()
-            except (NotFound, NotServed):
-                return True
-            return False
-
-        await eventually(is_gone, what="the Kyma is gone", within=90)
+        await eventually(lambda: is_gone(self.kyma()), what="the Kyma is gone", within=90)
         assert await self.manifest() is None
         for version, kind, name in GONE:
 

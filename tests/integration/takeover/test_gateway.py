@@ -94,27 +94,19 @@ async def _wait_for_route(world: Takeover, name: str) -> None:
     await eventually(is_configured, what=f"the events of {name} are routed")
 
 
-async def _wait_for(world: Takeover, reason: str) -> None:
-    async def shown() -> bool:
-        condition = find((await world.kyma()).status.conditions, "SKRWebhook")
-        return condition is not None and condition.reason == reason
-
-    await eventually(shown, what=f"the Watcher is {reason}")
-
-
 async def test_events_reach_every_manager_until_and_after_the_watcher_is_replaced(
     routed: Route, tmp_path: Path
 ) -> None:
     world = routed.world
     leaf, trusted = world.leaf, world.issued.bundle
-    await _wait_for(world, "WatcherStarting")
+    await world.watcher_is("WatcherStarting")
 
     assert await watchers.send_unsigned(world, tmp_path, leaf, trusted) == 200
     assert await watchers.send_unsigned(world, tmp_path, leaf, trusted, manager="painter") == 200
     assert routed.received == [PAINTER]
     await watchers.deliver_signed(world, tmp_path)
 
-    await _wait_for(world, "WatcherReady")
+    await world.watcher_is("WatcherReady")
     assert await watchers.send_unsigned(world, tmp_path, leaf, trusted) == 401
     assert await watchers.send_unsigned(world, tmp_path, leaf, trusted, manager="painter") == 200
     assert routed.received == [PAINTER, PAINTER]

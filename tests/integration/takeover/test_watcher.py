@@ -11,9 +11,10 @@ import pytest_asyncio
 from kube_runtime import JsonObject
 from kyma_certs import describe
 from lifecycle_manager.contract.resources import SECRETS, WATCHERS
-from lifecycle_manager_api import find, names
+from lifecycle_manager_api import names
 from tests.integration.takeover import watchers
 from tests.integration.takeover.conftest import KCP, Takeover
+from tests.integration.takeover.test_modules import managers_of
 from tests.takeover_from_go.starts import KYMA
 from tests.waiting import eventually
 
@@ -44,27 +45,15 @@ async def stored(world: Takeover, which: tuple[str, str, str]) -> JsonObject:
     return live
 
 
-async def wait_for(world: Takeover, reason: str) -> None:
-    async def shown() -> bool:
-        condition = find((await world.kyma()).status.conditions, "SKRWebhook")
-        return condition is not None and condition.reason == reason
-
-    await eventually(shown, what=f"the Watcher is {reason}")
-
-
-def appliers(live: JsonObject) -> set[str]:
-    return {each["manager"] for each in live["metadata"]["managedFields"] if each["operation"] == "Apply"}
-
-
 def uid_of(live: JsonObject) -> Any:
     return live["metadata"]["uid"]
 
 
 async def test_objects_of_the_former_watcher_become_ours(running: Takeover, before: dict[str, JsonObject]) -> None:
-    await wait_for(running, "WatcherStarting")
+    await running.watcher_is("WatcherStarting")
     for each in REPLACED:
         live = await stored(running, each)
-        assert (uid_of(live), appliers(live)) == (uid_of(before[each[1]]), {OURS})
+        assert (uid_of(live), managers_of(live)) == (uid_of(before[each[1]]), {OURS})
     pod = (await stored(running, DEPLOYMENT))["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["volumes"]] == ["tls"]
     assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["tls"]
@@ -75,7 +64,7 @@ async def test_objects_of_the_former_watcher_become_ours(running: Takeover, befo
 
 
 async def test_former_services_and_network_policies_are_removed(running: Takeover) -> None:
-    await wait_for(running, "WatcherStarting")
+    await running.watcher_is("WatcherStarting")
     assert await running.live("v1", "Service", "skr-webhook-metrics") is None
     policies = await running.skr.mapper.resource("networking.k8s.io/v1", "NetworkPolicy")
     found = (await running.skr.list(policies, names.SKR_NAMESPACE)).items
@@ -83,12 +72,12 @@ async def test_former_services_and_network_policies_are_removed(running: Takeove
 
 
 async def test_former_webhook_stays_until_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
-    await wait_for(running, "WatcherStarting")
+    await running.watcher_is("WatcherStarting")
     assert (await stored(running, WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
 
 
 async def test_ca_is_adopted(running: Takeover) -> None:
-    await wait_for(running, "WatcherStarting")
+    await running.watcher_is("WatcherStarting")
     issued = running.issued
     ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
     assert base64.b64decode(ours.data["tls.crt"]) == issued.ca.certificate_pem
@@ -101,7 +90,7 @@ async def test_ca_is_adopted(running: Takeover) -> None:
 async def test_unsigned_events_are_accepted_until_ours_sends_one(running: Takeover, tmp_path: Path) -> None:
     issued, leaf = running.issued, running.leaf
     stranger = issued.leaf("another-runtime")
-    await wait_for(running, "WatcherStarting")
+    await running.watcher_is("WatcherStarting")
 
     assert await watchers.send_unsigned(running, tmp_path, leaf, issued.bundle) == 200
     assert await watchers.send_unsigned(running, tmp_path, stranger, issued.bundle) == 401
@@ -109,14 +98,14 @@ async def test_unsigned_events_are_accepted_until_ours_sends_one(running: Takeov
     assert await watchers.send_unsigned(running, tmp_path, *reloaded) == 200
     await watchers.deliver_signed(running, tmp_path)
 
-    await wait_for(running, "WatcherReady")
+    await running.watcher_is("WatcherReady")
     assert await watchers.send_unsigned(running, tmp_path, leaf, issued.bundle) == 401
 
 
 async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
-    await wait_for(running, "WatcherReady")
+    await running.watcher_is("WatcherReady")
     live = await stored(running, WEBHOOK)
-    assert (uid_of(live), appliers(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})
+    assert (uid_of(live), managers_of(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})
     assert f"{KCP}.removed.{names.GROUP}" not in [each["name"] for each in live["webhooks"]]
     assert {each["timeoutSeconds"] for each in live["webhooks"]} == {2}
 
