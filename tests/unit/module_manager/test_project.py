@@ -96,6 +96,13 @@ def test_name_that_kyma_rejects_is_rejected(name: str) -> None:
         ModuleNames.of(name)
 
 
+@pytest.mark.parametrize(
+    ("kind", "plural"), [("Telemetry", "telemetries"), ("Gateway", "gateways"), ("Mesh", "meshes")]
+)
+def test_plural_is_that_of_english(kind: str, plural: str) -> None:
+    assert ModuleNames.of("some", kind=kind).plural == plural
+
+
 def test_kind_and_group_that_kubernetes_rejects_are_rejected() -> None:
     with pytest.raises(DeclarationError, match="invalid kind"):
         ModuleNames.of("mixer", kind="mixer")
@@ -145,8 +152,15 @@ def test_missing_part_is_named_and_no_further_check_runs(project: Path) -> None:
     assert title == "all parts of the module are present"
     assert found == (
         "folder module: found no object that installs the module",
-        "folder module: found no CustomResourceDefinition of the Module CR",
+        "folder module: found no CustomResourceDefinition of Mixer of mixer.example.com/v1alpha1",
     )
+
+
+def test_crd_of_another_group_is_named_beside_the_missing_one(project: Path, edit: Edit) -> None:
+    edit("module/crd.yaml", "group: mixer.example.com", "group: kitchen.example.com")
+
+    (found,) = problems(project)["all parts of the module are present"]
+    assert found.endswith("Mixer of mixer.example.com/v1alpha1; there is Mixer of kitchen.example.com")
 
 
 def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -> None:
@@ -191,6 +205,13 @@ def test_missing_right_to_write_the_status_is_found(project: Path, edit: Edit) -
 
     (problem,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
     assert problem.endswith("allows Lifecycle Manager to patch mixers/status of mixer.example.com")
+
+
+def test_right_for_another_plural_than_the_crds_is_found(project: Path, edit: Edit) -> None:
+    edit("module/skr-role.yaml", "resources: [mixers]", "resources: [mixeres]")
+
+    (problem,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
+    assert problem.endswith("get, list, watch mixers of mixer.example.com")
 
 
 def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit: Edit) -> None:

@@ -88,6 +88,11 @@ def is_refused(definition: Mapping[str, Any], status: Mapping[str, Any]) -> bool
     return any(any(violations(each, {"type": "object", **status})) for each in answers)
 
 
+def test_required_field_that_the_function_returns_needs_no_change() -> None:
+    definition = crd({"properties": {**FIELDS, "served": STRING}, "required": ["state", "served"]})
+    assert list(status_notices([definition], {"served"})) == []
+
+
 def test_crd_without_the_subresource_is_named() -> None:
     notice, why = status_notices([crd({"properties": FIELDS}, subresource=False)])
     assert notice == "Thing v1: there is no status: add subresources: {status: {}}"

@@ -84,3 +84,15 @@ def test_update_writes_through_no_link_of_the_project(project: Path, tmp_path: P
     code, printed = update(project)
     assert (code, f"{linked} is a symbolic link" in printed) == (2, True)
     assert before == (home.read_text() if home.is_file() else (home / "crd.yaml").read_text())
+
+
+def test_crd_that_is_not_generated_is_kept(project: Path) -> None:
+    crd = project / "module/crd.yaml"
+    own = crd.read_text().partition("\n")[2].replace("Number of entries.", "How many entries there are.")
+    crd.write_text(own)
+    (notice,) = [each for each in notices(read_project(project)) if "crd.yaml" in each]
+    assert notice.endswith("make Mixer a msgspec.Struct with the fields that the function reads")
+    code, printed = update(project)
+    assert (code, "crd.yaml is not generated" in printed, crd.read_text()) == (2, True, own)
+    crd.unlink()
+    assert update(project)[0] == 0

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from kube_crds import crd_of
+from kube_crds import CustomResource, crd_of
 from kube_runtime import KubernetesObject
 from kyma_module_manager.exceptions import DeclarationError, SyncFailed
 from kyma_module_manager.project.command_name import module_command
-from kyma_module_manager.project.generation import CRD
+from kyma_module_manager.project.generation import CRD, GENERATED
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.names import MODULE_NAME
 from kyma_module_manager.project.policy import policy_as_yaml
-from kyma_module_manager.project.reading import Document, ModuleProject, kind_of
+from kyma_module_manager.project.reading import Document, ModuleProject, kind_of, text_of
 from kyma_module_manager.project.schema import Schema, schema_of, schemas_of, violations
-from kyma_module_manager.project.status import status_notices
+from kyma_module_manager.project.status import FIELDS, status_notices
 from kyma_module_manager.testing import RenderedObjects, render_module_cr
 from lifecycle_manager_api import ModulePolicy, ModuleReleaseMeta, ModuleTemplate, names
 from lifecycle_manager_api.crds import all_crds
@@ -37,6 +37,22 @@ def no_module_config() -> str:
         "called. The module is installed by its Manifest alone. To use the manager, set it to true in the "
         f"ModuleTemplate, or run {module_command()} package --enableModuleConfig."
     )
+
+
+def of_its_own(kind: type[CustomResource]) -> str:
+    """Return what the author of a module does whose CRD is not generated from the class of its Module CR."""
+    return f"make {kind.__name__} a msgspec.Struct with the fields that the function reads"
+
+
+def returned_status(project: ModuleProject) -> frozenset[str]:
+    """Return the fields that the function adds to the status of every Module CR of the project."""
+    fields = []
+    for _, module_cr in project.module_crs():
+        try:
+            fields.append(frozenset(_rendered(project, module_cr).status))
+        except SyncFailed:
+            continue  # reported by the check of renderings
+    return frozenset.intersection(*fields) if fields else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +106,11 @@ def notices(project: ModuleProject) -> Iterator[str]:
     if project.manager is not None and not _enables_module_config(project):
         yield no_module_config()
     if _enables_module_config(project):
-        yield from status_notices(project.module_crds())
+        yield from status_notices(project.module_crds(), returned_status(project))
     if (kind := kind_of(project)) is not None and crd_of(kind) not in project.module_crds():
-        yield f"{CRD} is not that of the class {kind.__name__}: run {module_command()} update"
+        is_generated = (file := project.directory / CRD).is_file() and text_of(file).startswith(GENERATED)
+        what = f"run {module_command()} update" if is_generated else of_its_own(kind)
+        yield f"{CRD} is not that of the class {kind.__name__}: {what}"
     if not project.of_kind(ModulePolicy.KIND) and (needed := needed_module_policy(project)) is not None:
         yield f"the module needs a ModulePolicy; ask the operators of the control plane for this one:\n\n{needed}"
 
@@ -123,9 +141,17 @@ def _parts(project: ModuleProject) -> Iterator[str]:
     if not project.objects():
         yield "folder module: found no object that installs the module"
     if not project.module_crds() and _enables_module_config(project):
-        yield "folder module: found no CustomResourceDefinition of the Module CR"
+        yield _missing_crd(project)
     if project.manager is None and _enables_module_config(project):
         yield 'pyproject.toml names no manager; expected [tool.kyma-module] manager = "package:objects"'
+
+
+def _missing_crd(project: ModuleProject) -> str:
+    wanted = {f"{each['kind']} of {each['apiVersion']}" for _, each in project.module_crs()}
+    others = [each["spec"] for each in project.of_kind("CustomResourceDefinition")]
+    found = ", ".join(f"{each['names']['kind']} of {each['group']}" for each in others)
+    missing = f"found no CustomResourceDefinition of {' and '.join(sorted(wanted)) or 'the Module CR'}"
+    return f"folder module: {missing}{f'; there is {found}' if found else ''}"
 
 
 def _types(project: ModuleProject) -> Iterator[str]:
@@ -217,7 +243,9 @@ def _kinds(project: ModuleProject) -> Iterator[str]:
             yield from (f"{what}: {problem}" for problem in kind_violations(each))
         schema = schemas.get((str(module_cr.get("apiVersion")), str(module_cr.get("kind"))), {})
         status = (schema.get("properties") or {}).get("status") or {}
-        found = violations(rendering.status, {"type": "object", **status}, "status") if rendering.status else ()
+        required = [each for each in status.get("required") or () if each not in FIELDS]  # Lifecycle Manager's
+        fits = {"type": "object", **status, "required": required}
+        found = violations(rendering.status, fits, "status") if rendering.status else ()
         yield from (f"{where}: {problem}" for problem in found)
 
 
@@ -226,7 +254,7 @@ def _rights(project: ModuleProject) -> Iterator[str]:
         return
     rules = [rule for role in project.rights() for rule in role.get("rules") or ()]
     crds = [each["spec"] for each in project.module_crds()]
-    needed = {(crd["group"], crd["names"]["kind"], frozenset(READ_VERBS)) for crd in crds}
+    needed = {(crd["group"], crd["names"]["plural"], frozenset(READ_VERBS)) for crd in crds}
     for _, module_cr in project.module_crs():
         try:
             objects = _rendered(project, module_cr)
@@ -268,12 +296,13 @@ def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[Kuberne
         yield where, [KubernetesObject.of(each, index) for index, each in enumerate(rendered.objects)]
 
 
-def _allows(rule: Document, group: str, kind: str, verbs: frozenset[str]) -> bool:
-    """Tell whether a rule has a right for a kind, or for a subresource, which has the name as in roles."""
-    singular = kind.lower()
-    plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies", "*"}
+def _allows(rule: Document, group: str, name: str, verbs: frozenset[str]) -> bool:
+    """Tell whether a rule has a right for a kind, or for a resource, which has its name as in roles."""
+    singular = name.lower()
+    is_kind = singular != name
+    plurals = {f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"} if is_kind else {name}
+    plurals |= {"*", "*/status"} if name.endswith("/status") else {"*"}
     granted = rule.get("verbs") or ()
-    plurals |= {kind, "*/status"} if kind.endswith("/status") else set()
     return (
         bool({group, "*"} & set(rule.get("apiGroups") or ()))
         and bool(plurals & set(rule.get("resources") or ()))

@@ -12,6 +12,8 @@ from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.names import ModuleNames
 
 CRD = "module/crd.yaml"
+GENERATED = "# Generated from the class "
+"""The first words of a CRD that `klm module update` may replace; without them it is somebody's own."""
 
 
 def generate_project(names: ModuleNames, directory: Path, *, enable_module_config: bool = False) -> tuple[Path, ...]:
@@ -42,4 +44,4 @@ def rendered_project(names: ModuleNames, *, enable_module_config: bool = False) 
 
 def crd_text(kind: type[CustomResource]) -> str:
     """Return the file with the CRD of a Module CR."""
-    return f"# Generated from the class {kind.__name__} by klm module update.\n{dump_yaml(crd_of(kind))}"
+    return f"{GENERATED}{kind.__name__} by klm module update.\n{dump_yaml(crd_of(kind))}"

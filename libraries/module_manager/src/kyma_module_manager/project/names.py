@@ -49,7 +49,11 @@ class ModuleNames:
     @property
     def plural(self) -> str:
         """The resource in URLs."""
-        return f"{self.singular}es" if self.singular.endswith(("s", "x", "ch", "sh")) else f"{self.singular}s"
+        if self.singular.endswith(("s", "x", "ch", "sh")):
+            return f"{self.singular}es"
+        if self.singular.endswith("y") and self.singular[-2:-1] not in set("aeiou"):
+            return f"{self.singular[:-1]}ies"
+        return f"{self.singular}s"
 
     def as_mapping(self) -> dict[str, str]:
         """Return the names by the placeholders of the template files."""

@@ -9,9 +9,17 @@ from typing import NamedTuple
 from kube_runtime import dump_yaml
 from kube_runtime.project import write_files
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.checks import CHECKS, no_module_config, notices, require_well_formed, run_checks
+from kyma_module_manager.project.checks import (
+    CHECKS,
+    no_module_config,
+    notices,
+    of_its_own,
+    require_well_formed,
+    returned_status,
+    run_checks,
+)
 from kyma_module_manager.project.command_name import module_command
-from kyma_module_manager.project.generation import CRD, crd_text, generate_project
+from kyma_module_manager.project.generation import CRD, GENERATED, crd_text, generate_project
 from kyma_module_manager.project.modulectl.component import pack_module
 from kyma_module_manager.project.modulectl.module import commit_of, config_file
 from kyma_module_manager.project.modulectl.running import checked_module, project_of, validate_module
@@ -62,7 +70,7 @@ def validate(module: Path) -> bool:
         print_result(result.title, result.problems)
     if len(results) == len(CHECKS):
         crds = project.module_crds()
-        if crds and not any(status_notices(crds)):
+        if crds and not any(status_notices(crds, returned_status(project))):
             kinds = ", ".join(each["spec"]["names"]["kind"] for each in crds)
             print_result(f"the status of {kinds} can carry the answer of Lifecycle Manager", ())
         for notice in notices(project):
@@ -79,6 +87,8 @@ def update(directory: Path, *, check: bool) -> bool:
     if before == after:
         print_line("[green]✓[/] the CRD is that of the class")
         return True
+    if before and not before.startswith(GENERATED):
+        raise DeclarationError(f"{file} is not generated: {of_its_own(kind)}, or delete the file to have it generated")
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), CRD, CRD, n=1, lineterm=""):
         print_line(shown(line))
     if not check:

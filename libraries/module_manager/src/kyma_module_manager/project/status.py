@@ -4,7 +4,7 @@ Lifecycle Manager writes the fields that the schema has, and one of its states: 
 allows no other value for, makes the API server refuse the whole status.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from kyma_module_manager.project.schema import Schema, schema_of, violations
@@ -25,19 +25,22 @@ WHY = (
 )
 
 
-def status_notices(crds: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what the status of the served versions of Module CRs lacks, and why that matters."""
+def status_notices(crds: Iterable[Mapping[str, Any]], returned: Collection[str] = ()) -> Iterator[str]:
+    """Yield what the status of the served versions of Module CRs lacks, and why that matters.
+
+    `returned` are the fields that the module's function adds.
+    """
     found: dict[str, list[str]] = {}
     for crd in (each["spec"] for each in crds):
         for version in crd["versions"]:
-            for each in _lacks(version) if version.get("served") else ():
+            for each in _lacks(version, returned) if version.get("served") else ():
                 found.setdefault(each, []).append(f"{crd['names']['kind']} {version.get('name')}")
     yield from (f"{', '.join(kinds)}: {what}" for what, kinds in found.items())
     if found:
         yield WHY
 
 
-def _lacks(version: Mapping[str, Any]) -> Iterator[str]:
+def _lacks(version: Mapping[str, Any], returned: Collection[str]) -> Iterator[str]:
     if "status" not in (version.get("subresources") or {}):
         yield "there is no status: add subresources: {status: {}}"
         return
@@ -50,11 +53,11 @@ def _lacks(version: Mapping[str, Any]) -> Iterator[str]:
     unknown = [state for state in REASONS if _nearest(state, fields) is None]
     if unknown and "state" not in (status.get("required") or ()):
         yield f"the enum of status.state has no {', '.join(unknown)}: the state is left out then"
-    if refused := dict.fromkeys(each for state in REASONS for each in _refusals(state, status)):
+    if refused := dict.fromkeys(each for state in REASONS for each in _refusals(state, status, returned)):
         yield f"the status can't carry the answer: {'; '.join(refused)}"
 
 
-def _refusals(state: State, status: Schema) -> Iterator[str]:
+def _refusals(state: State, status: Schema, returned: Collection[str]) -> Iterator[str]:
     """Yield what has to be changed in the schema of a status for Lifecycle Manager to write a state."""
     fields, required = status.get("properties") or {}, status.get("required") or ()
     is_open = bool(status.get("x-kubernetes-preserve-unknown-fields"))
@@ -65,7 +68,8 @@ def _refusals(state: State, status: Schema) -> Iterator[str]:
         del answer["state"]
         if "state" in required:
             yield f"add {state} to the enum of status.state"
-    yield from (f"take {name} out of status.required" for name in required if name not in {*answer, "state"})
+    for name in (each for each in required if each not in {*answer, *returned, "state"}):
+        yield f"take {name} out of status.required, or have the function return it as status"
     yield from violations(answer, {**status, "type": "object", "required": []}, "status")
 
 
