@@ -30,6 +30,9 @@ from tests.waiting import eventually
 FOLDER = Path(os.environ.get("KLM_REAL_MANIFESTS", "../shared/real-manifests"))
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 GROUP = "operator.kyma-project.io"
+TRACE_PIPELINES: Resource[dict[str, Any]] = Resource.dynamic(
+    "telemetry.kyma-project.io", "v1beta1", "TracePipeline", "tracepipelines", namespaced=False
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class RealModule:
     manager: ModuleType
     module_crs: Resource[dict[str, Any]]
     brings: tuple[dict[str, Any], ...]
+    further: tuple[Resource[dict[str, Any]], ...] = ()
+    """Other kinds of the module, of which its manager brings cluster-wide objects."""
 
     @property
     def file(self) -> Path:
@@ -53,22 +58,26 @@ class RealModule:
 
     @property
     def policy(self) -> dict[str, Any]:
-        crd = {"group": "apiextensions.k8s.io", "kind": "CustomResourceDefinition"}
+        crd = {"group": "apiextensions.k8s.io", "kind": "CustomResourceDefinition", "names": [*self.crd_names]}
+        brought = [{"group": each.group, "kind": each.kind, "names": ["*"]} for each in self.further]
         return {
             "metadata": {"name": self.name, "namespace": KCP},
             "spec": {
                 "namespaces": [SKR],
-                "clusterResources": [{**crd, "names": [self.module_crs.plural_name]}],
+                "clusterResources": [crd, *brought],
                 "namespacedResources": {"allow": [*self.brings]},
                 "moduleCrKinds": [{"group": GROUP, "kind": self.module_crs.kind}],
                 "podSecurity": "restricted",
             },
         }
 
-    def crd(self) -> dict[str, Any]:
+    @property
+    def crd_names(self) -> tuple[str, ...]:
+        return tuple(each.plural_name for each in (self.module_crs, *self.further))
+
+    def crds(self) -> list[dict[str, Any]]:
         documents = load_documents(lzma.decompress(self.file.read_bytes()))
-        (found,) = (each for each in documents if each["metadata"]["name"] == self.module_crs.plural_name)
-        return dict(found)
+        return [dict(each) for each in documents if each["metadata"]["name"] in self.crd_names]
 
 
 KEDA = RealModule(
@@ -84,6 +93,7 @@ TELEMETRY = RealModule(
     telemetry_manager,
     Resource.dynamic(GROUP, "v1beta1", "Telemetry", "telemetries", namespaced=True),
     ({"kind": "ConfigMap", "names": ["telemetry", "telemetry-gateway"]},),
+    (TRACE_PIPELINES,),
 )
 pytestmark = pytest.mark.skipif(
     not (KEDA.file.exists() and TELEMETRY.file.exists()),
@@ -115,7 +125,7 @@ async def enabled(real: RealModule, walkthrough: Walkthrough, layers: BlobServer
     )
     data = {**real.module_cr, "spec": {}}
     entry = template(real.name, real.version, data=data, enable_module_config=True)
-    offered = template_with(layers, entry, [real.crd()])
+    offered = template_with(layers, entry, real.crds())
     await environment.kcp.apply(MODULE_POLICIES, real.name, real.policy, KCP, field_manager="test")
     async with in_catalog(environment.kcp, offered, release(real.name, regular=real.version)):
         await programs.start(program)
