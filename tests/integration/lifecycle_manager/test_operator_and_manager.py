@@ -4,7 +4,7 @@ The test plays telemetry's operator: it writes the status of the Module CR as a 
 False, and keeps the Module CR while a pipeline exists. `tests/nodes` has the real one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,7 @@ async def test_operators_status_stays_and_its_finalizer_waits_for_no_object_of_t
             return await gone(environment, "telemetry")()
 
         await eventually(is_gone, what="the end of the module")
+        assert not any(PIPELINE in each for each in operator.messages), "users cannot delete what the manager brought"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class PlayedOperator:
     """Each question lets it reconcile first."""
 
     environment: Environment
+    messages: set[str] = field(default_factory=set)
+    """What the Kyma said of the module."""
 
     async def reconcile(self) -> None:
         skr, crs = self.environment.skr, TELEMETRY.module_crs
@@ -113,6 +116,7 @@ class PlayedOperator:
         await self.reconcile()
         modules = (await self.environment.skr.get(KYMAS, "default", SKR)).status.modules
         shown = next((each for each in modules if each.name == "telemetry"), None)
+        self.messages.update([shown.message] if shown is not None else ())
         return shown is not None and shown.state == state and words in shown.message
 
 

@@ -23,6 +23,7 @@ from lifecycle_manager.module_installation.steps import (
     DeleteObjects,
     FindModuleCRs,
     LeaveAlone,
+    ListUsersObjects,
     ManifestDone,
     RemoveFinalizer,
     WaitForCheck,
@@ -337,8 +338,8 @@ def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_i
     assert selector_of(manifest()) is None
 
 
-def removal_with(*configs: ModuleConfig) -> Step:
-    """Return the next step of a removal whose cluster has no objects of the module's kinds any more."""
+def removal_with(*configs: ModuleConfig, users_objects: tuple[str, ...] | None = ()) -> Step:
+    """Return the next step of a removal; its cluster has these objects of the module's kinds, or they are not known."""
     spec = {"resource": MODULE_CR, "customResourcePolicy": "CreateAndDelete"}
     thing = manifest(synced=(DEPLOYMENT,), spec=spec, **DELETED, **HELD)
     seen = ManifestSnapshot(
@@ -347,7 +348,7 @@ def removal_with(*configs: ModuleConfig) -> Step:
         seconds=0.0,
         inventory=(DEPLOYMENT,),
         before=(DEPLOYMENT,),
-        removal=Removal((), users_objects=(), upgraded=True),
+        removal=Removal((), users_objects=users_objects, upgraded=True),
         module_configs=configs,
     )
     return plan_of(seen)
@@ -379,3 +380,13 @@ def test_objects_of_a_module_wait_for_those_that_its_module_manager_made(
     assert ready is not None
     assert (step.status.state, ready.reason, ready.message) == ("Deleting", reason, message)
     assert removal_with() == DeleteObjects((DEPLOYMENT,))
+
+
+def test_objects_made_from_module_configs_are_not_asked_of_users() -> None:
+    """The removal waits for the ModuleConfigs; without these, an object with such an owner is the users'."""
+    listing = removal_with(config_of("mine"), users_objects=None)
+    assert isinstance(listing, ListUsersObjects)
+    assert listing.sync_resources == {f"{names.KCP_NAMESPACE}/demo-garden-mine"}
+    without = removal_with(users_objects=None)
+    assert isinstance(without, ListUsersObjects)
+    assert without.sync_resources == frozenset()

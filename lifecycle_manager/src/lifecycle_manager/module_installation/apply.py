@@ -247,8 +247,8 @@ class ManifestEngine(SetEngine[Manifest]):
                 for cr, live in crs:
                     await strip_finalizers(skr, cr.resource, live, seen.resource)
                 return _removing(seen, default_crs=tuple(x for x in _removal(seen).default_crs if x not in crs))
-            case steps.ListUsersObjects(kinds, own):
-                return _removing(seen, users_objects=await objects_of_kinds(skr, kinds, own))
+            case steps.ListUsersObjects(kinds, own, sync_resources):
+                return _removing(seen, users_objects=await objects_of_kinds(skr, kinds, own, sync_resources))
             case _:
                 assert_never(step)
 

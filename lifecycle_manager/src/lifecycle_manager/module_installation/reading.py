@@ -1,7 +1,10 @@
 """Reads what the plan of a Manifest depends on from its SKR. Nothing here changes anything."""
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
 
 from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, read_kind
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -103,16 +106,16 @@ async def read(skr: Client, cr: KindObject) -> JsonObject | None:
 
 
 async def objects_of_kinds(
-    skr: Client, kinds: Iterable[Resource[JsonObject]], own: Collection[Identity]
+    skr: Client, kinds: Iterable[Resource[JsonObject]], own: Collection[Identity], owners: Collection[str]
 ) -> tuple[str, ...]:
-    """Name the objects of these kinds that are not the module's own. Raises KubeError."""
-    return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own)])
+    """Name the objects of these kinds that neither are the module's own nor have these owners. Raises KubeError."""
+    return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own, owners)])
 
 
 async def objects_of_crd(skr: Client, crd: str) -> tuple[str, ...]:
     """Name all objects of the kind that a CRD defines. Raises KubeError."""
     resource = await kind_defined_by(skr, crd)
-    return tuple(await _objects_of(skr, resource, frozenset())) if resource is not None else ()
+    return tuple(await _objects_of(skr, resource, (), ())) if resource is not None else ()
 
 
 async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
@@ -161,7 +164,28 @@ async def _created_for(
     return tuple(each for each in found if each.identity not in applied)
 
 
-async def _objects_of(skr: Client, kind: Resource[JsonObject], own: Collection[Identity]) -> Iterable[str]:
-    revisions = await read_kind(skr, kind.api_version, kind.kind, skr.list_revisions)
-    found = [KindObject(kind, each.metadata.namespace, each.metadata.name) for each in revisions or ()]
+class _Annotations(msgspec.Struct, frozen=True):
+    owner: str = msgspec.field(name=names.OWNED_BY, default="")
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str = ""
+    annotations: _Annotations = _Annotations()
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    """What is read of objects of any kind."""
+
+    metadata: _Metadata
+
+
+async def _objects_of(
+    skr: Client, kind: Resource[JsonObject], own: Collection[Identity], owners: Collection[str]
+) -> Iterable[str]:
+    async def owned(resource: Resource[Any]) -> tuple[_Owned, ...]:
+        return await skr.list_metadata(replace(resource, type=_Owned))
+
+    listed = [each.metadata for each in await read_kind(skr, kind.api_version, kind.kind, owned) or ()]
+    found = [KindObject(kind, each.namespace, each.name) for each in listed if each.annotations.owner not in owners]
     return [str(each) for each in found if each.identity not in own]

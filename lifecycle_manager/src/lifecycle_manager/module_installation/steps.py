@@ -44,10 +44,11 @@ class StripFinalizers(Step):
 
 @dataclass(frozen=True, slots=True)
 class ListUsersObjects(Step):
-    """List the objects of these kinds that are not the module's own."""
+    """List the objects of these kinds that are neither the module's own nor of these SyncResources."""
 
     kinds: tuple[Resource[JsonObject], ...]
     own: frozenset[Identity]
+    sync_resources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
