@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kube_runtime import Backoff
-from kube_runtime.client.limits import RequestLimits
+from kube_runtime.client.limits import IN_BACKGROUND, RequestLimits
 
 
 @pytest.mark.looptime
@@ -68,3 +68,26 @@ def test_backoff_doubles_to_its_limit_with_jitter_and_begins_again() -> None:
     assert [backoff.next() for _ in range(4)] == [1.5, 3.0, 6.0, 6.0]
     backoff.reset()
     assert backoff.next() == 1.5
+
+
+async def test_request_that_a_user_waits_for_passes_those_in_the_background() -> None:
+    limits, sent = RequestLimits(0, 1, 3, 2), list[str]()
+
+    async def request(name: str, *, in_background: bool) -> None:
+        IN_BACKGROUND.set(in_background)
+        async with limits:
+            sent.append(name)
+            await answered.wait()
+
+    answered = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(4):
+            tasks.create_task(request(f"background {number}", in_background=True))
+        cancelled = tasks.create_task(request("cancelled", in_background=True))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        tasks.create_task(request("user's", in_background=False))
+        await asyncio.sleep(0)
+        assert sent == ["background 0", "background 1", "user's"]
+        answered.set()
+    assert sent[3:] == ["background 2", "background 3"]

@@ -9,7 +9,13 @@ import pytest
 
 from kube_runtime import Change, KubeError, ObjectKey
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_CONFIGS,
+    MODULE_POLICIES,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.contract.signals import ClusterReachable, ModulesProtected, ResyncRequested
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
@@ -19,9 +25,10 @@ from lifecycle_manager.sync_resource.controller import (
     lost_objects,
     pause_ended,
     spec_changed,
+    users_change_arrived,
 )
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
-from lifecycle_manager_api import Kyma, find, names
+from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS
 from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules, syncing
@@ -270,6 +277,31 @@ def test_status_of_a_sync_resource_is_no_trigger_and_what_somebody_else_writes_i
         assert spec_changed(Change(before, after))
     assert spec_changed(Change(None, before))
     assert spec_changed(Change(before, None))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "config", "waits"),
+    [
+        ("", "12:00", "12:00", True),
+        (None, "12:00", "12:00", True),
+        ("12:00", "12:01", "12:01", True),
+        ("12:01", "12:01", "12:01", False),  # something else has changed
+        ("12:00", "12:02", "12:01", False),  # only the Module Manager says so
+        ("12:00", "", "", False),
+        ("12:00", None, "12:00", False),
+        ("12:00", "12:01", None, False),
+    ],
+)
+async def test_user_waits_for_what_was_made_from_the_last_change(
+    world: Syncing, before: str | None, after: str | None, config: str | None, waits: bool
+) -> None:
+    def made(at: str | None) -> SyncResource | None:
+        return None if at is None else builders.sync_resource("one", annotations={names.OBSERVED_AT: at})
+
+    configs = world.manager.informer(MODULE_CONFIGS, namespace=None)
+    if config is not None:
+        configs.wrote(builders.module_config("one", annotations={names.OBSERVED_AT: config}, resourceVersion="999999"))
+    assert users_change_arrived(configs, Change(made(before), made(after))) == waits
 
 
 def test_object_is_given_up_by_a_status_without_it_and_by_the_end() -> None:

@@ -5,6 +5,9 @@ from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.options.types import burst_of
 from lifecycle_manager_api import names
 
+MAX_IN_BACKGROUND = 16
+"""So many requests of a replica keep an API server busy; each further one would have users wait for its answer."""
+
 
 def manager_options(process: ProcessSettings) -> ManagerOptions:
     """Return what all controllers have in common."""
@@ -19,4 +22,6 @@ def manager_options(process: ProcessSettings) -> ManagerOptions:
 
 def kcp_options(process: ProcessSettings, metrics: RuntimeMetrics) -> ClientOptions:
     """Return the limits of requests to KCP, which are counted in `metrics`."""
-    return ClientOptions(qps=process.qps, burst=burst_of(process.qps), metrics=metrics)
+    return ClientOptions(
+        qps=process.qps, burst=burst_of(process.qps), max_in_background=MAX_IN_BACKGROUND, metrics=metrics
+    )

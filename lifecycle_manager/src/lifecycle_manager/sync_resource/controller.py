@@ -40,7 +40,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
@@ -49,7 +49,7 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     SyncResourceApplied,
 )
-from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
+from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS, config_of
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
@@ -80,7 +80,7 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceState,
 )
 from lifecycle_manager.sync_resource.status import NOT_PROTECTED, Refusal, TooManyObjects, is_refused
-from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
+from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, State, SyncResource, names
 
 log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
@@ -102,6 +102,7 @@ def setup(
         namespace=None,
         indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM, SYNC_RESOURCES_WAITING],
     )
+    configs = manager.informer(MODULE_CONFIGS, namespace=None)
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
     manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA])
     policies = Policies.watched_by(manager)
@@ -141,6 +142,7 @@ def setup(
         not_retried=(SkrAccessError,),
     )
     controller.watches(sync_resources, when=spec_changed)
+    controller.watches(sync_resources, when=partial(users_change_arrived, configs), priority=Priority.EVENT)
     controller.watches(sync_resources, to=waiting_for, when=lost_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
@@ -321,7 +323,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
         return result
 
     def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
-        observed_at = resource.metadata.annotations.get(names.OBSERVED_AT, "")
+        observed_at = _observed_at(resource)
         self.latency.sync_resource_applied(observed_at)
         log.info(
             "sync resource applied",
@@ -350,6 +352,22 @@ def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float 
 def refused_as_unprotected(sync_resources: Informer[SyncResource], _: ModulesProtected) -> Iterable[ObjectKey]:
     """Return the SyncResources that were refused as modules were not kept apart."""
     return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if is_refused(each, NOT_PROTECTED)]
+
+
+def users_change_arrived(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource was made from the change of a Module CR that was last written to its ModuleConfig.
+
+    Its user waits for it. What a Module Manager alone says of that does not count.
+    """
+    if change.new is None:
+        return False
+    was_observed_at = _observed_at(change.old) if change.old is not None else ""
+    config = configs.get(ObjectKey(change.new.metadata.namespace, config_of(change.new)))
+    return config is not None and was_observed_at != _observed_at(change.new) == _observed_at(config) != ""
+
+
+def _observed_at(resource: ModuleConfig | SyncResource) -> str:
+    return resource.metadata.annotations.get(names.OBSERVED_AT, "")
 
 
 def spec_changed(change: Change[SyncResource]) -> bool:

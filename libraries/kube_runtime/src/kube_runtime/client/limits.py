@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 
 from kube_runtime.byte_budget import ByteBudget, TooManyBytes
@@ -16,6 +17,10 @@ from kube_runtime.rate_limit import RateLimit
 MIB = 1024 * 1024
 FREE_BYTES = MIB
 MAX_LARGE_BYTES, MAX_LARGE_BYTES_PER_SERVER = 192 * MIB, 64 * MIB
+
+
+IN_BACKGROUND: ContextVar[bool] = ContextVar("in background", default=False)
+"""Whether the requests of what runs can wait for others: no user waits for them."""
 
 
 class AnswerMemory:
@@ -48,16 +53,20 @@ class AnswerMemory:
 class RequestLimits:
     """An async context manager around each request: waits for the rate, then for one of the places.
 
+    Requests in the background have some of the places: as many as keep the server busy. With more it would answer all
+    of them later, and with them what users wait for.
+
     Whoever is cancelled while it waits does not count: those behind it move up.
 
     `pause(seconds)` delays every further request: Retry-After of an overloaded server concerns all requests to it, not
     only the one that it answered.
     """
 
-    def __init__(self, rate: float, burst: int, max_in_flight: int) -> None:
+    def __init__(self, rate: float, burst: int, max_in_flight: int, max_in_background: int | None = None) -> None:
         self._rate = RateLimit(rate, burst)
         self._next = asyncio.Lock()
         self._places = asyncio.Semaphore(max_in_flight)
+        self._in_background = asyncio.Semaphore(max_in_flight if max_in_background is None else max_in_background)
         self._paused_until = 0.0
 
     def pause(self, seconds: float) -> None:
@@ -74,7 +83,18 @@ class RequestLimits:
 
     async def __aenter__(self) -> None:
         await self.wait()
-        await self._or_give_back(self._places.acquire())
+        await self._or_give_back(self._acquire())
+
+    async def _acquire(self) -> None:
+        if not IN_BACKGROUND.get():
+            await self._places.acquire()
+            return
+        await self._in_background.acquire()
+        try:
+            await self._places.acquire()
+        except asyncio.CancelledError:
+            self._in_background.release()
+            raise
 
     async def _or_give_back(self, wait: Awaitable[object]) -> None:
         try:
@@ -87,3 +107,5 @@ class RequestLimits:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._places.release()
+        if IN_BACKGROUND.get():
+            self._in_background.release()

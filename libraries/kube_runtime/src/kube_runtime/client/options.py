@@ -13,7 +13,8 @@ class ClientOptions:
 
     - `timeout_seconds`: for a whole request with its answer; `connect_timeout_seconds` for the connection alone
     - `qps`, `burst`: requests a second, and how many may go at once before the rate applies; `qps=0` is no limit
-    - `max_in_flight`: requests under way at the same time; watches don't count
+    - `max_in_flight`: requests under way at the same time; watches don't count. `max_in_background`: how many of them
+      may be those of reconciles for which no user waits
     - `attempts`: how often a request is sent that is refused with Retry-After
     - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
     - `max_response_bytes`, `max_event_bytes`: the size of a response and of one line of a watch
@@ -37,6 +38,7 @@ class ClientOptions:
     qps: float = 200.0
     burst: int = 400
     max_in_flight: int = 100
+    max_in_background: int | None = None
     attempts: int = 4
     max_retry_after_seconds: float = 10.0
     max_response_bytes: int = 256 * 1024 * 1024

@@ -72,7 +72,7 @@ class Transport:
         self._connection = connection
         self._server = connection.server
         self._host = URL(connection.server).authority
-        self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight)
+        self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight, options.max_in_background)
         self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
         self._encoding = "gzip" if options.compression else "identity"
         self._fixed["Accept-Encoding"] = self._encoding

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from kube_runtime.client.limits import IN_BACKGROUND
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.options import ControllerOptions
@@ -133,6 +134,7 @@ class Workers(Generic[K]):
             await asyncio.wait(late)
 
     async def _work(self, least: Priority) -> None:
+        IN_BACKGROUND.set(True)
         while True:
             try:
                 await self.queue.filled(least)
