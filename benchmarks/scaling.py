@@ -35,7 +35,6 @@ from benchmarks.processes.fleet import (
     run_replicas,
     serve_layers,
 )
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 
 OF_A_KYMA = frozenset({"Kyma", "Manifest", "Secret", "ModuleConfig", "SyncResource", "Event", "Lease"})
 UNITS = {
@@ -134,7 +133,6 @@ async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Co
             cpu, counted = cpu_of(managers), await fleet.do("counts")
             bump_seconds = await _bump(fleet)
             await _wait_until_settled(fleet)
-            await asyncio.sleep(MAX_HOLD_SECONDS)  # then the records of all catalogs are due
             for manager in managers:
                 await manager.wait_until_idle()
             bump = _requests(counted, await fleet.do("counts"))

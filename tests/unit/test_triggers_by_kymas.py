@@ -75,7 +75,7 @@ def catalog(kyma: Kyma) -> object:
     wanted = Catalogs().for_labels(OFFER, kyma.metadata.labels)
     now, record = datetime(2026, 11, 2, tzinfo=UTC), CatalogRecord.of(kyma)
     seen = CatalogSnapshot(kyma=kyma, now=now, wanted=wanted, record=record, interval_seconds=600.0)
-    return catalog_rules.pause(seen) or (kyma.metadata.being_deleted, catalog_rules.kinds_to_check(seen))
+    return catalog_rules.pause(seen) or kyma.metadata.being_deleted
 
 
 def watcher(kyma: Kyma) -> object:

@@ -6,22 +6,18 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
-from kube_runtime import Change, KubeError, NotFound, NotServed
+from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Freeze, Refuse
-from lifecycle_manager.catalog_sync.controller import channels_changed
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS, CatalogState
+from lifecycle_manager.catalog_sync.snapshot import CatalogState
 from lifecycle_manager.catalog_sync.status import REMOVING
-from lifecycle_manager.catalog_sync.wanted import KINDS
 from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MODULE_RELEASE_METAS,
     MODULE_TEMPLATES,
-    DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ObjectReference, ResyncRequested
 from lifecycle_manager.options.shared import PurgeSettings
@@ -109,20 +105,17 @@ async def test_only_objects_that_differ_are_applied() -> None:
         assert [record.name for record in world.writes_to("demo", before)] == ["api-0.2.0"]
 
 
-async def test_check_without_changes_lists_the_resource_versions_of_one_kind() -> None:
+async def test_check_without_changes_lists_the_resource_versions_of_both_kinds() -> None:
     async with catalog_world() as world:
         await world.offer(builders.template(), builders.release(regular="0.1.0"))
         await world.introduced()
         await sync(world)
-        checked = set()
-        for _ in range(2):
-            before = world.requests
-            await sync(world)
-            (record,) = world.cluster("demo").requests(since=before)
-            assert record.verb == "list"
-            assert world.writes_to("kcp", before) == []
-            checked.add(record.resource.partition(".")[0])
-        assert checked == {"moduletemplates", "modulereleasemetas"}
+        before = world.requests
+        await sync(world)
+        records = world.cluster("demo").requests(since=before)
+        assert [record.verb for record in records] == ["list", "list"]
+        assert {record.resource.partition(".")[0] for record in records} == {"moduletemplates", "modulereleasemetas"}
+        assert world.writes_to("kcp", before) == []
 
 
 async def test_catalog_that_is_not_due_needs_no_request() -> None:
@@ -135,41 +128,23 @@ async def test_catalog_that_is_not_due_needs_no_request() -> None:
         assert world.cluster("demo").requests(since=before) == []
         world.clock.advance(600)
         await sync(world)
-        assert len(world.cluster("demo").requests(since=before)) == 1
+        assert len(world.cluster("demo").requests(since=before)) == 2
 
 
-async def test_new_version_is_written_unread_and_its_record_waits_for_another_write() -> None:
+async def test_new_version_is_written_and_recorded_at_once() -> None:
     async with brought() as world:
-        before = world.requests
+        before, known = world.requests, (await world.in_kcp()).status.records
         await world.offer(builders.release("api", regular="2.0.0"))
-        assert (await sync(world)).requeue_after == MAX_HOLD_SECONDS
-        requests = world.cluster("demo").requests(since=before)
-        assert sorted((each.verb, each.name) for each in requests) == [
+        assert (await sync(world)).requeue_after == 600.0
+        assert sorted((each.verb, each.name) for each in world.writes_to("demo", before)) == [
             ("apply", "api"),
             ("apply", "api-2.0.0"),
             ("delete", "api-1.0.0"),
         ]
-        assert (await sync(world)).requeue_after == MAX_HOLD_SECONDS
-        assert [each for each in world.writes_to("kcp", before) if each.resource.startswith("kymas")] == []
-        known = (await world.in_kcp()).status.records
-        world.clock.advance(MAX_HOLD_SECONDS)
-        await sync(world)
         assert (await world.in_kcp()).status.records != known
+        requests = world.cluster("demo").requests(since=before)
+        await sync(world)
         assert world.cluster("demo").requests(since=before) == requests
-
-
-async def test_version_that_is_taken_back_before_it_is_recorded_goes_again() -> None:
-    async with brought() as world:
-        known, skr = (await world.in_kcp()).status.records, await world.skr()
-        for version in ("2.0.0", "1.0.0"):
-            await world.offer(builders.release("api", regular=version))
-            await sync(world)
-            assert await _exists(skr, MODULE_TEMPLATES, f"api-{version}")
-        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
-        for _ in range(2):
-            world.clock.advance(MAX_HOLD_SECONDS)
-            await sync(world)
-        assert (await world.in_kcp()).status.records == known
 
 
 async def test_version_that_is_taken_back_after_a_failure_goes_again() -> None:
@@ -200,36 +175,18 @@ async def test_refused_write_that_could_not_be_reported_is_looked_after_all_the_
         assert not await _exists(await world.skr(), MODULE_TEMPLATES, "api-2.0.0")
 
 
-async def test_process_that_did_not_bring_the_catalog_reads_it_before_it_brings_the_next() -> None:
-    """The record in KCP may be older than what the former process has written."""
+async def test_process_that_did_not_bring_the_catalog_brings_the_next() -> None:
     async with brought() as world:
         await world.offer(builders.release("api", regular="2.0.0"))
         await sync(world)
         state: CatalogState = world.manager.controllers["catalog"].state_or_new(key_of("demo"))
-        state.confirmed, state.held, state.fingerprints = "", None, {}  # those of a process that has just started
+        state.fingerprints = {}  # those of a process that has just started
         await world.offer(builders.template("nats", "1.0.0"), builders.release("nats", regular="1.0.0"))
         await world.offer(builders.release("api", regular="1.0.0"))
         await sync(world)
         skr = await world.skr()
         assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
         assert await _exists(skr, MODULE_TEMPLATES, "api-1.0.0")
-
-
-async def test_what_users_change_under_a_new_version_is_found_by_the_next_check() -> None:
-    async with catalog_world(interval_seconds=600.0) as world:
-        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
-        await world.offer(builders.template("nats", "1.0.0"), builders.release("nats", regular="1.0.0"))
-        await world.introduced()
-        await sync(world)
-        skr = await world.skr()
-        await skr.delete(MODULE_TEMPLATES, "nats-1.0.0", SKR)
-        await world.offer(builders.template("api", "2.0.0"), builders.release("api", regular="2.0.0"))
-        await sync(world)
-        assert not await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
-        for _ in KINDS:
-            world.clock.advance(600)
-            await sync(world)
-        assert await _exists(skr, MODULE_TEMPLATES, "nats-1.0.0")
 
 
 async def test_object_of_a_user_in_the_place_of_one_of_lm_stays_at_a_new_version() -> None:
@@ -244,18 +201,6 @@ async def test_object_of_a_user_in_the_place_of_one_of_lm_stays_at_a_new_version
         assert await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
 
 
-def test_kymas_of_a_channel_come_first_where_its_version_changes_at_once() -> None:
-    def api(version: str, **annotations: str) -> DatedReleaseMeta:
-        release = builders.release("api", regular=version, metadata={"annotations": annotations})
-        return msgspec.convert(as_document(release), DatedReleaseMeta)
-
-    waves = {names.ROLLOUT_STRATEGY: "waves"}
-    assert channels_changed(Change(api("1.0.0"), api("2.0.0")))
-    assert not channels_changed(Change(api("1.0.0"), api("1.0.0")))
-    assert not channels_changed(Change(None, api("1.0.0"))), "a process that starts has no version to bring"
-    assert not channels_changed(Change(api("1.0.0", **waves), api("2.0.0", **waves)))
-
-
 async def test_record_that_the_cache_does_not_have_yet_counts() -> None:
     async with catalog_world() as world:
         await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
@@ -266,7 +211,7 @@ async def test_record_that_the_cache_does_not_have_yet_counts() -> None:
             await sync(world)
             before = world.requests
             await sync(world)
-            assert [record.verb for record in world.cluster("demo").requests(since=before)] == ["list"]
+            assert [record.verb for record in world.cluster("demo").requests(since=before)] == ["list", "list"]
         world.unseen.clear()
 
 

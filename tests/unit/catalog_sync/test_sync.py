@@ -23,7 +23,7 @@ from lifecycle_manager.contract.conditions import (
     REACHABLE,
 )
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager_api import Kyma, ModuleTemplate, names
+from lifecycle_manager_api import Kyma, names
 from tests import builders
 
 CRDS = "crds"
@@ -82,10 +82,9 @@ class Cluster:
         self.kinds |= new if self.keeps_crds else set()
         return new if self.keeps_crds else frozenset()
 
-    async def changed(self, kinds: Collection[str]) -> tuple[str, ...]:
-        self.requests += [f"check {kind}" for kind in kinds]
-        self._require(kind for kind in kinds if kind in self.known)
-        return tuple(kind for kind in kinds if self.fingerprint(kind) != self.known.get(kind))
+    async def changed(self) -> tuple[str, ...]:
+        self._require(self.known)
+        return tuple(kind for kind in KINDS if self.fingerprint(kind) != self.known.get(kind))
 
     async def read(self, kinds: Collection[str]) -> dict[Key, Item]:
         self.requests += [f"read {kind}" for kind in kinds]
@@ -96,8 +95,8 @@ class Cluster:
         self,
         seen: CatalogSnapshot,
         differences: rules.CatalogDifferences,
-        kinds: Collection[str] = (),
-        _live: Mapping[Key, Item] | None = None,
+        kinds: Collection[str],
+        _live: Mapping[Key, Item],
     ) -> CatalogSnapshot:
         self.requests.append("write")
         applied = [(each.item.KIND, each.item.metadata.name) for each in differences.apply]
@@ -132,15 +131,13 @@ RECORDS = st.builds(
     present=st.sets(st.sampled_from(sorted({**WANTED.items, **EARLIER.items}))),
     record=st.none() | RECORDS,
     condition=st.sampled_from(["", CATALOG_SYNCED]),
-    is_remembered=st.booleans(),
 )
 def test_check_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
-    kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str, is_remembered: bool
+    kinds: set[str], present: set[Key], record: CatalogRecord | None, condition: str
 ) -> None:
     """Whatever an SKR has, and whatever its record says."""
     cluster = Cluster(set(kinds), {key: 1 for key in present if key[0] in kinds})
-    former = EARLIER if is_remembered and record is not None and record.catalog == EARLIER.digest else None
-    done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record), former=former))
+    done = sync(cluster, snapshot(synced_kyma(catalog=condition, record=record)))
     assert done.condition is not None
     assert done.condition.reason == CATALOG_SYNCED
     assert set(cluster.objects) == set(WANTED.items)
@@ -151,42 +148,11 @@ def test_check_ends_with_the_wanted_catalog_and_the_next_one_writes_nothing(
     assert cluster.writes == []
 
 
-def test_cluster_with_a_remembered_catalog_gets_the_differences_unread() -> None:
-    former = Cluster(set(KINDS), dict.fromkeys(EARLIER.items, 1))
-    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
-    seen = snapshot(known, former=EARLIER, is_due=False, seconds_until_due=60.0, hold_seconds=15.0)
-    done = sync(former, seen)
-    assert former.requests == ["write"]
-    assert set(former.objects) == set(WANTED.items)
-    assert done == rules.CatalogDone(record=CatalogRecord(CRDS, WANTED.digest), requeue_after=15.0)
-
-
-def test_cluster_whose_catalog_is_in_doubt_is_read_before_the_next_one() -> None:
-    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
-    failed_before = synced_kyma(catalog=CATALOG_SYNC_FAILED, record=CatalogRecord(CRDS, EARLIER.digest))
-    event = snapshot(known, former=EARLIER, is_suspected=True)
-    for seen in (snapshot(known), snapshot(failed_before, former=EARLIER), event):
+def test_cluster_with_another_catalog_is_read_before_it_is_written() -> None:
+    for reason in (CATALOG_SYNCED, CATALOG_SYNC_FAILED):
         cluster = Cluster(set(KINDS), dict.fromkeys(EARLIER.items, 1))
-        sync(cluster, seen)
+        sync(cluster, snapshot(synced_kyma(catalog=reason, record=CatalogRecord(CRDS, EARLIER.digest))))
         assert cluster.requests == [*(f"read {kind}" for kind in KINDS), "write"]
-
-
-def test_object_that_the_former_catalog_only_left_in_place_is_not_deleted_unread() -> None:
-    beta = builders.template("api", "0.9.0", labels={names.BETA: "true"})
-    left = wanted_catalog(Offer.of([beta, builders.template("api", "1.0.0")], []), {})
-    assert rules.between(left, wanted_catalog(Offer.of([builders.template("api", "1.0.0")], []), {})) is None
-    assert rules.between(left, wanted_catalog(Offer.of([beta], []), {})) == ((), ((ModuleTemplate.KIND, "api-1.0.0"),))
-
-
-def test_new_record_alone_waits_for_another_write_but_not_for_ever() -> None:
-    known = synced_kyma(catalog=CATALOG_SYNCED, record=CatalogRecord(CRDS, EARLIER.digest))
-    record = CatalogRecord(CRDS, WANTED.digest)
-    held = snapshot(known, record=record, is_due=False, seconds_until_due=60.0, hold_seconds=7.0)
-    cluster = Cluster(set(KINDS), dict.fromkeys(WANTED.items, 1))
-    assert sync(cluster, held) == rules.CatalogDone(record=record, requeue_after=7.0)
-    written = sync(cluster, replace(held, hold_seconds=0.0))
-    assert cluster.requests == []
-    assert written == rules.CatalogDone(condition=synced(is_frozen=False), record=record, requeue_after=60.0)
 
 
 def test_catalog_whose_synchronization_is_off_is_not_written() -> None:
@@ -206,16 +172,7 @@ def test_catalog_that_is_up_to_date_waits_until_it_is_due() -> None:
     record = CatalogRecord(CRDS, WANTED.digest)
     current = snapshot(synced_kyma(catalog=CATALOG_SYNCED, record=record), is_due=False, seconds_until_due=7.0)
     assert rules.pause(current) == rules.CatalogDone(requeue_after=7.0)
-    due = replace(current, is_due=True)
-    assert (rules.pause(due), rules.kinds_to_check(due)) == (None, KINDS)
-
-
-def test_catalog_that_failed_is_checked_as_a_whole_before_it_is_reported() -> None:
-    record = CatalogRecord(CRDS, WANTED.digest)
-    seen = snapshot(synced_kyma(catalog=CATALOG_SYNC_FAILED, record=record), kinds_to_check=KINDS[:1])
-    assert (rules.pause(seen), rules.kinds_to_check(seen)) == (None, KINDS)
-    ready = replace(seen, kyma=synced_kyma(catalog=CATALOG_SYNCED, record=record))
-    assert (rules.pause(ready), rules.kinds_to_check(ready)) == (None, KINDS[:1])
+    assert rules.pause(replace(current, is_due=True)) is None
 
 
 def test_catalog_that_was_written_before_it_is_due_is_recorded() -> None:

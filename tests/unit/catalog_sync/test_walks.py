@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Refuse
-from lifecycle_manager.catalog_sync.snapshot import MAX_HOLD_SECONDS
 from lifecycle_manager.contract.resources import MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager_api import ModuleTemplate, names
@@ -24,11 +23,11 @@ INTERVAL = 600.0
 MODULES, VERSIONS = ("api", "nats"), ("1.0.0", "2.0.0", "3.0.0")
 STEPS = st.one_of(
     st.tuples(st.just("offer"), st.sampled_from(MODULES), st.sampled_from(VERSIONS)),
-    st.tuples(st.sampled_from(["sync", "write the status", "hold is over", "interval is over", "restart"])),
+    st.tuples(st.sampled_from(["sync", "write the status", "interval is over", "restart"])),
     st.tuples(st.just("fail"), st.integers(0, 3)),
     st.tuples(st.just("delete"), st.sampled_from(MODULES), st.booleans()),
 )
-SECONDS = {"sync": 0.0, "hold is over": MAX_HOLD_SECONDS, "interval is over": INTERVAL}
+SECONDS = {"sync": 0.0, "interval is over": INTERVAL}
 IN_DOUBT = frozenset({"delete", "restart"})
 
 
@@ -51,7 +50,7 @@ class Walk:
                 self.turns += 1
                 await self.world.choose(f"unknown-{self.turns}")
                 await self.world.reconcile()
-            case ("sync" | "hold is over" | "interval is over" as moment,):
+            case ("sync" | "interval is over" as moment,):
                 self.world.clock.advance(SECONDS[moment])
                 await sync(self.world)
             case ("restart",):
@@ -96,14 +95,13 @@ async def run(steps: Iterable[Step]) -> None:
         await sync(world)
         if not any(step[0] in IN_DOUBT for step in steps):
             assert await walk.catalog() == walk.wanted
-        for _ in range(3):
-            await walk.take(("interval is over",))
+        await walk.take(("interval is over",))
         assert await walk.catalog() == walk.wanted
         record = (await world.in_kcp()).status.records.catalog
         await walk.take(("write the status",))
         assert (await world.in_kcp()).status.records.catalog == record, "what is true is not overwritten"
         before = world.requests
-        await walk.take(("hold is over",))
+        await walk.take(("interval is over",))
         assert world.writes_to("demo", before) == []
 
 

@@ -57,14 +57,12 @@ log = structlog.get_logger("catalog_sync")
 class SkrCatalog:
     """The catalog in one SKR during one reconcile.
 
-    - `found`: LM's objects of the kinds that were listed or read, as the newest of these requests has shown them
-    - `has_written`: some objects may be others than at the beginning
+    `found` are LM's objects of the kinds that were listed or read, as the newest of these requests has shown them.
     """
 
     connections: Connections
     request: Request[ObjectKey, CatalogState]
     found: dict[Key, Revision | Item] = field(default_factory=dict)
-    has_written: bool = False
 
     @property
     def state(self) -> CatalogState:
@@ -81,11 +79,11 @@ class SkrCatalog:
         created = {each.entry.name for each in applied.outcomes if each.action == "created"}
         return frozenset(kind for kind, resource in RESOURCES.items() if resource.plural_name in created)
 
-    async def changed(self, kinds: Iterable[str]) -> tuple[str, ...]:
+    async def changed(self) -> tuple[str, ...]:
         """Return the kinds that changed. One whose resource versions are not known did, without a request."""
         known, changed = self.state.fingerprints, []
-        for kind in kinds:
-            items = await _revisions(await self.skr(), RESOURCES[kind], own=True) if kind in known else ()
+        for kind, resource in RESOURCES.items():
+            items = await _revisions(await self.skr(), resource, own=True) if kind in known else ()
             self.found |= {(kind, each.metadata.name): each for each in items}
             if kind not in known or fingerprint(items) != known[kind]:
                 changed.append(kind)
@@ -104,32 +102,31 @@ class SkrCatalog:
         self,
         seen: CatalogSnapshot,
         differences: CatalogDifferences,
-        kinds: Collection[str] = (),
-        live: Mapping[Key, Item] | None = None,
+        kinds: Collection[str],
+        live: Mapping[Key, Item],
     ) -> CatalogSnapshot:
-        """Write differences. Raises KindUnknown, or CatalogRefused after all objects were tried.
+        """Write differences of some kinds. Raises KindUnknown, or CatalogRefused after all objects were tried.
 
-        Of `kinds` it is known what the SKR has: the `live` objects. Returns the snapshot with the new record.
+        Of these kinds the SKR has the `live` objects. Returns the snapshot with the new record.
         """
         skr, state = await self.skr(), self.state
         writes: dict[Key, Callable[[], Awaitable[Item | None]]] = {
             **{(each.item.KIND, each.item.metadata.name): partial(_apply, skr, each) for each in differences.apply},
             **{key: partial(_delete, skr, key) for key in differences.delete},
         }
-        unknown = {kind for kind, _ in writes}
-        state.fingerprints = {kind: each for kind, each in state.fingerprints.items() if kind not in unknown}
-        confirmed, state.confirmed, self.has_written = state.confirmed, "", True
+        # Until all of it is written and reported, nothing is known of these kinds.
+        state.fingerprints = {kind: each for kind, each in state.fingerprints.items() if kind not in kinds}
+        state.is_suspected = True
         with part("WriteItems"):
             written = await _carry_out(writes)
         if writes:
             applied, deleted = len(differences.apply), len(differences.delete)
             log.info("catalog synchronized", server=skr.server, applied=applied, deleted=deleted)
         # The objects as they were written, not as they are by now: a change since then has to be seen as a change.
-        there = {key: item for key, item in {**(live or {}), **written}.items() if item is not None}
+        there = {key: item for key, item in {**live, **written}.items() if item is not None}
         state.fingerprints |= {
             kind: fingerprint(item for (of, _), item in there.items() if of == kind) for kind in kinds
         }
-        state.confirmed = confirmed if kinds else seen.wanted.digest
         return replace(seen, record=replace(seen.record, catalog=seen.wanted.digest))
 
     async def revisions(self, kinds: Iterable[str], *, own: bool) -> Revisions:

@@ -5,12 +5,11 @@ A catalog is reconciled when
 - the metadata of its Kyma changes, its SKR was read for the first time, its event path breaks or works again, or its
   modules and Watcher are removed
 - a ModuleTemplate or ModuleReleaseMeta changes that is in the catalogs: those of all Kymas
-- the version of a channel changes: those of its Kymas first, so that one write to the status reports both
-- an event reports a change of an object of the catalog: its kind is checked at once, and until that shows it
+- an event reports a change of an object of the catalog: it is checked at once, and until that shows it
 - its SKR answers again, is replaced by another, or all of it is to be read again
-- the interval has passed: the resource versions of one kind are listed, the two kinds in turns
+- the interval has passed: the resource versions of its objects are listed
 
-Limits: `CatalogSettings`; `MAX_SILENT_SECONDS`, `MAX_HOLD_SECONDS` in snapshot.py; `MAX_REMEMBERED` in wanted.py.
+Limits: `CatalogSettings`; `MAX_SILENT_SECONDS` in snapshot.py.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from kube_runtime import (
     Causes,
-    Change,
     Controller,
     Informer,
     KindUnknown,
@@ -45,17 +43,15 @@ from lifecycle_manager.contract.conditions import (
     watcher_removed,
     write_condition,
 )
-from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, DatedReleaseMeta
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import (
-    CatalogRecorded,
     ClusterReachable,
     ClusterReplaced,
     ObjectChanged,
     ResyncRequested,
 )
 from lifecycle_manager.module_catalog import Offers
-from lifecycle_manager.module_catalog.affected import is_for_rollouts, kymas_using_release, watch_offer
+from lifecycle_manager.module_catalog.affected import watch_offer
 from lifecycle_manager.options.kymas import CatalogSettings
 from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager_api import Kyma, names
@@ -65,17 +61,12 @@ def setup(
     manager: Manager, connections: Connections, offers: Offers, settings: CatalogSettings
 ) -> Controller[ObjectKey, CatalogState]:
     """Add the controller of the catalogs; its keys are those of the Kymas."""
-    kymas = manager.informer(KYMAS, indexes=(BY_MODULE, BY_CHANNEL))
+    kymas = manager.informer(KYMAS)
     controller: Controller[ObjectKey, CatalogState] = manager.controller(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed(is_introduced, watcher_removed, is_event_path_faulty))
     watch_offer(controller, manager, affects=lambda affected: affected.catalogs)
-    controller.watches(
-        manager.informer(DATED_RELEASE_METAS),
-        to=lambda change: map(KYMAS.key_of, kymas_using_release(change, kymas=kymas)),
-        when=channels_changed,
-    )
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
@@ -115,8 +106,6 @@ class CatalogReconciler:
                 if end is None:
                     end = await (remove if seen.kyma.metadata.being_deleted else bring)(catalog, seen)
             except (KubeError, SkrAccessError) as error:
-                if catalog.has_written:
-                    state.doubt()
                 end = rules.failure(seen, error)
             result = await self._report(catalog, seen, end)
         if end.error is not None:
@@ -125,20 +114,10 @@ class CatalogReconciler:
 
     async def _report(self, catalog: SkrCatalog, seen: CatalogSnapshot, end: CatalogDone) -> Result:
         """Write the condition and the record; return when to reconcile again. Raises KubeError."""
-        key, state, now = catalog.request.key, catalog.state, self.manager.clock.monotonic()
-        if end.record is not None and state.fingerprints.keys() >= {*KINDS}:
-            state.confirmed = end.record.catalog
+        state, now = catalog.state, self.manager.clock.monotonic()
         if end.condition is not None:
-            await self._write(self.kymas.get(key) or seen.kyma, end.condition, end.record)
-            if end.record is not None and state.held is not None:
-                # What the next write to the status would take along is out of date.
-                self.manager.publish(replace(state.held[0], record=state.held[0].before))
-                state.held = None
-        elif end.record is not None:
-            recorded = CatalogRecorded(key.name, seen.kyma.status.records.catalog, str(end.record))
-            state.hold(recorded, until=now + seen.hold_seconds)
-            self.manager.publish(recorded)
-        if not end.is_checked:
+            await self._write(self.kymas.get(catalog.request.key) or seen.kyma, end.condition, end.record)
+        if end.record is None:
             return Result(end.requeue_after)
         state.checked(next_check=now + seen.interval_seconds)
         again = state.announcements.settle({each: catalog.shows(each) for each in state.announcements.of()}, now=now)
@@ -168,7 +147,7 @@ async def bring(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
         with suppress(KindUnknown):  # the SKR has lost the CRDs
             return await synchronize(catalog, seen)
     new = await catalog.apply_crds()
-    seen = replace(seen, record=replace(seen.record, crds=seen.crds_digest), former=None)
+    seen = replace(seen, record=replace(seen.record, crds=seen.crds_digest))
     try:
         return await synchronize(catalog, seen, new)
     except KindUnknown as error:
@@ -181,14 +160,11 @@ async def synchronize(catalog: SkrCatalog, seen: CatalogSnapshot, new: Collectio
 
     Objects of `new` kinds are not read: right after a CRD, an API server answers lists with "retry in a second".
     """
-    if seen.record.catalog != seen.wanted.digest and (known := rules.known_differences(seen)) is not None:
-        seen = await catalog.write(seen, known)
-    is_compared = not new and seen.record.catalog == seen.wanted.digest
-    kinds = rules.kinds_to_check(seen) if is_compared else KINDS
-    if changed := await catalog.changed(kinds) if is_compared else KINDS:
+    is_recorded = not new and seen.record.catalog == seen.wanted.digest
+    if changed := await catalog.changed() if is_recorded else KINDS:
         live = await catalog.read([kind for kind in changed if kind not in new])
         seen = await catalog.write(seen, rules.differences(seen.wanted, live, changed), changed, live)
-    return rules.done(seen, is_checked=bool(kinds))
+    return rules.done(seen)
 
 
 async def remove(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
@@ -201,14 +177,6 @@ async def remove(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
     if left and rules.may_purge(seen):
         await catalog.remove_finalizers(seen.kyma)
     return rules.removed(seen, left)
-
-
-def channels_changed(change: Change[DatedReleaseMeta]) -> bool:
-    """Tell whether Kymas get another version at once, as no rollout brings it to them."""
-    old, new = change.old, change.new
-    if old is None or new is None or is_for_rollouts(change):
-        return False
-    return old.spec.channels != new.spec.channels
 
 
 def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:

@@ -14,7 +14,7 @@ import msgspec
 from kube_runtime import End, Revision
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import GONE, failed, removing, synced
-from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, WantedCatalog, WantedItem
+from lifecycle_manager.catalog_sync.wanted import Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, is_introduced, may_have, watcher_removed
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
@@ -24,14 +24,12 @@ from lifecycle_manager_api import ModuleReleaseMeta, find
 class CatalogDone(End):
     """What a reconcile reports.
 
-    - `condition`: what is written; None where it stays, and then `record` too waits for another write
-    - `record`: that of a catalog that is as wanted
-    - `is_checked`: the objects in the SKR were compared
+    - `condition`: what is written; None where it stays
+    - `record`: that of a catalog that was compared, and is as wanted
     """
 
     condition: ConditionContent | None = None
     record: CatalogRecord | None = None
-    is_checked: bool = False
 
 
 class CatalogDifferences(NamedTuple):
@@ -52,7 +50,7 @@ def pause(seen: CatalogSnapshot) -> CatalogDone | None:
     if seen.kyma.metadata.is_paused or not is_introduced(seen.kyma):
         return CatalogDone()
     wanted = CatalogRecord(seen.crds_digest, seen.wanted.digest)
-    is_up_to_date = _is_reported(seen) and wanted == seen.record == CatalogRecord.of(seen.kyma)
+    is_up_to_date = _is_reported(seen) and wanted == seen.record
     return CatalogDone(requeue_after=seen.seconds_until_due) if is_up_to_date and not seen.is_due else None
 
 
@@ -62,50 +60,10 @@ def failure(seen: CatalogSnapshot, error: Exception) -> CatalogDone:
     return CatalogDone(condition=failed(error), error=error)
 
 
-def kinds_to_check(seen: CatalogSnapshot) -> tuple[str, ...]:
-    """Return the kinds whose resource versions are compared with the known ones; none where only a record waits."""
-    if not seen.is_due and seen.record != CatalogRecord.of(seen.kyma):
-        return ()
-    return seen.kinds_to_check if _is_reported(seen) else KINDS
-
-
-def done(seen: CatalogSnapshot, *, is_checked: bool) -> CatalogDone:
-    """Return the end with a catalog that is as wanted. A new record alone waits for another write to the status."""
-    requeue_after = seen.interval_seconds if is_checked else seen.seconds_until_due
-    is_new = seen.record != CatalogRecord.of(seen.kyma)
-    if is_new and _is_reported(seen) and seen.hold_seconds > 0:
-        again = min(requeue_after, seen.hold_seconds)
-        return CatalogDone(record=seen.record, requeue_after=again, is_checked=is_checked)
+def done(seen: CatalogSnapshot) -> CatalogDone:
+    """Return the end with a catalog that is as wanted."""
     condition = synced(is_frozen=seen.wanted.is_frozen)
-    return CatalogDone(condition=condition, record=seen.record, requeue_after=requeue_after, is_checked=is_checked)
-
-
-def known_differences(seen: CatalogSnapshot) -> CatalogDifferences | None:
-    """Return what to write in an SKR that has another catalog by its record; None where it has to be read first.
-
-    It need not be read while nothing says that it has something else; the next check finds that.
-    """
-    if seen.former is None or seen.is_suspected or not _is_reported(seen):
-        return None
-    return between(seen.former, seen.wanted)
-
-
-def between(former: WantedCatalog, wanted: WantedCatalog) -> CatalogDifferences | None:
-    """Return what to apply and what to delete to get from one catalog to another.
-
-    None where something is to be deleted that the former one left as it was: the SKR need not have it from LM.
-    """
-    if wanted.is_frozen:
-        return CatalogDifferences()
-    leaving = former.known - wanted.known - wanted.items.keys()
-    if former.is_frozen or not leaving <= former.items.keys():
-        return None
-    new = (
-        each
-        for key, each in wanted.items.items()
-        if key not in former.items or former.items[key].document != each.document
-    )
-    return CatalogDifferences(tuple(new), tuple(sorted(leaving)))
+    return CatalogDone(condition=condition, record=seen.record, requeue_after=seen.interval_seconds)
 
 
 def differences(wanted: WantedCatalog, live: Mapping[Key, Item], kinds: Iterable[str]) -> CatalogDifferences:

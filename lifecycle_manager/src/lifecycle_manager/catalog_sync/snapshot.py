@@ -12,20 +12,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision
-from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS, Catalogs, WantedCatalog
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, Catalogs, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
-from lifecycle_manager.contract.signals import CatalogRecorded, ClusterReplaced, ObjectChanged, ResyncRequested
+from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.skr import Announcements
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 MAX_SILENT_SECONDS = 30.0
 """The interval while no events arrive from an SKR that should send some."""
-MAX_HOLD_SECONDS = 15.0
-"""How long the record of a changed catalog may wait for another write to the Kyma's status.
-
-A new version is in the catalog at once; some seconds later the status of each Kyma with that module is written.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +32,9 @@ class CatalogRecord:
 
     @classmethod
     def of(cls, kyma: Kyma) -> "CatalogRecord":
-        """Return the record of a Kyma."""
-        return cls.parse(kyma.status.records.catalog)
-
-    @classmethod
-    def parse(cls, text: str) -> "CatalogRecord":
-        """Return a record; an invalid one is empty. Those of earlier versions have more parts."""
-        parts = text.split("/")
-        return cls(*parts[:2]) if len(parts) > 1 else cls()
+        """Return the record of a Kyma; an invalid one is empty."""
+        crds, _, catalog = kyma.status.records.catalog.partition("/")
+        return cls(crds, catalog) if catalog else cls()
 
     def __str__(self) -> str:
         return f"{self.crds}/{self.catalog}"
@@ -62,13 +52,9 @@ def fingerprint(revisions: Iterable[Revision | ModuleTemplate | ModuleReleaseMet
 class CatalogSnapshot:
     """The catalog of an SKR, which is kept up to date until its Kyma is being deleted, and then removed.
 
-    - `record`: that of the Kyma, or the newer one that is not written yet, with what this reconcile has added
-    - `hold_seconds`: for how long the writing of a newer record may wait for another write to the Kyma's status
-    - `former`: the catalog that the SKR has; None where that is not known, or not remembered
+    - `record`: that of the Kyma, with what this reconcile has added
     - `crds_digest`: of the CRDs that the SKR has to have
-    - `kinds_to_check`: the kinds whose resource versions are listed, if anything is
     - `is_due`: the interval has passed, or something is suspected; else `seconds_until_due` remain
-    - `is_suspected`: something says that the SKR has other objects than it got, such as an event
     - `interval_seconds`: until the next reconcile without a trigger
     - `purge_after`: finalizers of others are removed from objects of a Kyma that is being deleted for so long
     """
@@ -77,12 +63,8 @@ class CatalogSnapshot:
     now: datetime
     wanted: WantedCatalog
     record: CatalogRecord
-    hold_seconds: float = 0.0
-    former: WantedCatalog | None = None
     crds_digest: str = CRDS_DIGEST
-    kinds_to_check: tuple[str, ...] = KINDS
     is_due: bool = True
-    is_suspected: bool = False
     seconds_until_due: float = 0.0
     interval_seconds: float
     purge_after: timedelta | None = None
@@ -93,45 +75,27 @@ class CatalogState:
     """The state of one Kyma.
 
     - `next_check`: the monotonic time of the next check; None before the first reconcile
-    - `turn`: which kind is checked then, as an index of KINDS
-    - `suspected`: kinds that may have changed, until they are checked
-    - `announcements`: changes that a check has to show yet; until then their kinds are suspected
+    - `is_suspected`: the SKR may have other objects than it got, until they are checked
+    - `announcements`: changes that a check has to show yet; until then there is something suspected
     - `fingerprints`: those of the objects as they were read or written last, by kind
-    - `confirmed`: the catalog that this process has found in the SKR, or brought there; that of the record may be older
-    - `held`: a record that is not written yet, and until when that may wait
     """
 
     next_check: float | None = None
-    turn: int = 0
-    suspected: tuple[str, ...] = ()
+    is_suspected: bool = False
     announcements: Announcements = field(default_factory=Announcements)
     fingerprints: dict[str, str] = field(default_factory=dict)
-    confirmed: str = ""
-    held: tuple[CatalogRecorded, float] | None = None
-
-    def hold(self, recorded: CatalogRecorded, *, until: float) -> None:
-        """Note a record that is not written yet; a newer one waits no longer than the first."""
-        self.held = (recorded, until if self.held is None else self.held[1])
 
     def suspect(self, causes: Causes, *, now: float) -> None:
-        """Note which kinds may have changed. An event may come before its write, so what it announced is noted, too."""
+        """Note what may have changed. An event may come before its write, so what it announced is noted, too."""
         everything = causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes)
         for change in causes.of(ObjectChanged):
             if change.reference.namespace == names.SKR_NAMESPACE:
                 everything |= not self.announcements.announce(change, now=now)
-        suspected = KINDS if everything else {each.object.kind for each in self.announcements.of()}
-        self.suspected = tuple(sorted({*self.suspected, *suspected}))
-
-    def doubt(self) -> None:
-        """Note that only some of the objects may be written: nothing of the SKR is known until all is checked."""
-        self.confirmed, self.suspected = "", KINDS
+        self.is_suspected |= everything or bool(self.announcements.of())
 
     def checked(self, *, next_check: float) -> None:
-        """Note that the catalog is as wanted: the other kind is checked next."""
-        if not self.suspected:
-            self.turn = (self.turn + 1) % len(KINDS)
-        self.suspected = ()
-        self.next_check = next_check
+        """Note that the catalog is as wanted."""
+        self.is_suspected, self.next_check = False, next_check
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,21 +118,12 @@ class CatalogReader:
         state.suspect(request.causes, now=now)
         if state.next_check is None:
             state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
-        if state.held is not None and state.held[0].before != kyma.status.records.catalog:
-            state.held = None  # it is written
-        record, until = CatalogRecord.of(kyma), now + MAX_HOLD_SECONDS
-        if state.held is not None:
-            record, until = CatalogRecord.parse(state.held[0].record), state.held[1]
         return CatalogSnapshot(
             kyma=kyma,
             now=self.clock.now(),
             wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
-            record=record,
-            hold_seconds=max(until - now, 0.0),
-            former=self.catalogs.of_digest(record.catalog) if record.catalog == state.confirmed else None,
-            kinds_to_check=state.suspected or (KINDS[state.turn],),
-            is_due=bool(state.suspected) or now >= state.next_check,
-            is_suspected=bool(state.suspected),
+            record=CatalogRecord.of(kyma),
+            is_due=state.is_suspected or now >= state.next_check,
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=self._interval(kyma),
             purge_after=self.purge_after,

@@ -6,7 +6,7 @@ mandatory modules, so these are not in the catalog.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -30,8 +30,6 @@ Item = ModuleTemplate | ModuleReleaseMeta
 Key = tuple[str, str]
 """Kind and name of an object of the catalog."""
 KINDS = (ModuleTemplate.KIND, ModuleReleaseMeta.KIND)
-MAX_REMEMBERED = 32
-"""How many catalogs are remembered, so that an SKR that has one of them gets the differences to the next one."""
 _CRD_DOCUMENTS = [labelled_crd(crds.crd_for(kind)) for kind in (ModuleTemplate, ModuleReleaseMeta)]
 CRDS = tuple(KubernetesObject.of(document) for document in _CRD_DOCUMENTS)
 CRDS_DIGEST = hashlib.blake2b(msgspec.json.encode(_CRD_DOCUMENTS, order="sorted"), digest_size=8).hexdigest()
@@ -74,32 +72,14 @@ class Catalogs:
 
     _offer: Offer | None = field(default=None, init=False)
     _by_audience: dict[tuple[bool, ...], WantedCatalog] = field(default_factory=dict, init=False)
-    _by_digest: dict[str, WantedCatalog] = field(default_factory=dict, init=False)
 
     def for_labels(self, offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:
         if self._offer is not offer:
             self._offer, self._by_audience = offer, {}
         audience = tuple(_audience(offer, labels))
         if audience not in self._by_audience:
-            self._by_audience[audience] = self._remembered(wanted_catalog(offer, labels))
+            self._by_audience[audience] = wanted_catalog(offer, labels)
         return self._by_audience[audience]
-
-    def of_digest(self, digest: str) -> WantedCatalog | None:
-        """Return a catalog that an SKR has, None where it is not remembered."""
-        return self._by_digest.get(digest)
-
-    def _remembered(self, catalog: WantedCatalog) -> WantedCatalog:
-        """Remember a catalog as the newest one; it shares with the others the items that are equal."""
-        catalog = self._by_digest.pop(catalog.digest, catalog)
-        known = {key: each for other in self._by_digest.values() for key, each in other.items.items()}
-        shared = {
-            key: known[key] if key in known and known[key].document == each.document else each
-            for key, each in catalog.items.items()
-        }
-        self._by_digest[catalog.digest] = catalog = replace(catalog, items=shared)
-        while len(self._by_digest) > MAX_REMEMBERED:
-            del self._by_digest[next(iter(self._by_digest))]
-        return catalog
 
 
 def wanted_catalog(offer: Offer, labels: Mapping[str, str]) -> WantedCatalog:

@@ -74,17 +74,6 @@ class ObjectChanged(KymaSignal):
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogRecorded(KymaSignal):
-    """The SKR has another catalog, by this record in place of the one before.
-
-    The next write to the status of the Kyma takes it along; without one, the catalog's domain writes it later.
-    """
-
-    before: str
-    record: str
-
-
-@dataclass(frozen=True, slots=True)
 class UnclaimedChange(KymaSignal):
     """A user changed an object in an SKR that no controller claims by ObjectChanged: the Kyma is reconciled."""
 

@@ -41,7 +41,6 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import (
-    CatalogRecorded,
     ClusterReachable,
     DescriptorFound,
     ModuleConfigsWritten,
@@ -139,10 +138,6 @@ def setup(
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
     controller.receives(ObjectChanged, to=changed_in_skr)
 
-    def note(recorded: CatalogRecorded) -> None:
-        controller.state_or_new(recorded.key).recorded = recorded
-
-    manager.on(CatalogRecorded, note)
     reconciler = KymaReconciler(seen, connections, KymaWrites(manager, kymas, manifests))
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
@@ -209,7 +204,7 @@ class KymaReconciler:
         refused = await self._refused(seen.kyma, wanted.changes)
         status = shown.in_kcp if refused is None else rules.still_listed(seen, shown.in_kcp, wanted.changes)
         state.repeats = seen.repeats + 1 if done.is_created or rules.is_held(inner) else 0
-        await self._write_status(seen.kyma, status, state)
+        await self._write_status(seen.kyma, status)
         if refused is not None:
             raise refused
         repeats = state.repeats if rules.is_held(inner) else 0
@@ -245,7 +240,7 @@ class KymaReconciler:
         refused = await self._refused(seen.kyma, changes)
         status, again = failed_status(seen, failure_of(error), changes if refused is None else ())
         state.repeats = seen.repeats + done.is_created
-        await self._write_status(seen.kyma, status, state)
+        await self._write_status(seen.kyma, status)
         if isinstance(error, KubeError):
             raise error
         return Result(rules.pause(seen, error, again), done.reasons)
@@ -257,9 +252,9 @@ class KymaReconciler:
             status = internal_error_status(kyma, failure_of(error), self.snapshots.manager.clock.now())
             await self._write_status(kyma, status)
 
-    async def _write_status(self, kyma: Kyma, status: KymaStatus, state: KymaState | None = None) -> None:
+    async def _write_status(self, kyma: Kyma, status: KymaStatus) -> None:
         if status != kyma.status:
-            await self.writes.write_status(kyma, status, state)
+            await self.writes.write_status(kyma, status)
 
     async def _install_crd(self, skr: Client, done: "_Done") -> None:
         await self.writes.install_crd(skr, done.seen.crd)

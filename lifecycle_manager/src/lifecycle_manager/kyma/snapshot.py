@@ -37,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.contract.signals import CatalogRecorded, ModuleConfigsWritten, ObjectChanged
+from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
 from lifecycle_manager.module_catalog import Offer, Offers
@@ -69,10 +69,8 @@ class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
 
     - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
-    - `recorded`: the record of its catalog that the next write to its status takes along
     """
 
-    recorded: CatalogRecorded | None = None
     announcements: Announcements = field(default_factory=Announcements)
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0

@@ -37,7 +37,6 @@ from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.pull_secret import PullSecret, copy_for_skr
 from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.rules import Correction, visible_metadata
-from lifecycle_manager.kyma.snapshot import KymaState
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma.wanted import (
     ApplyManifest,
@@ -85,22 +84,16 @@ class KymaWrites:
         """Release the Kyma. Raises KubeError."""
         await remove_finalizers(self.manager.client, self.kymas, kyma.metadata, *finalizers)
 
-    async def write_status(self, kyma: Kyma, status: KymaStatus, state: KymaState | None = None) -> None:
-        """Write the status in KCP, with Events of what changed, and what is to be recorded of the catalog."""
-        recorded = state.recorded if state is not None else None
+    async def write_status(self, kyma: Kyma, status: KymaStatus) -> None:
+        """Write the status in KCP, with Events of what changed."""
         events = for_operators(events_between(kyma.status, status))
         # Those of a former version, which has the same field manager, stay until their domain replaces them.
         own = tuple(each for each in status.conditions if each.type in OWN_CONDITIONS or is_former(each))
-        catalog = (self.kymas.get(KYMAS.key_of(kyma)) or kyma).status.records.catalog
-        if recorded is not None and recorded.before == catalog:
-            catalog = recorded.record
-        records = SkrRecords(kyma_crd=status.records.kyma_crd, catalog=catalog)
+        records = SkrRecords(kyma_crd=status.records.kyma_crd)
         status = msgspec.structs.replace(status, conditions=own, records=records)
         self.kymas.wrote(await write_status(self.manager.client, KYMAS, kyma.metadata, status))
         for kind, reason, note in events:
             self.manager.events.record(KYMAS, kyma, reason, note, type=kind)
-        if state is not None and state.recorded is recorded:  # it is written, and holds no longer than that
-            state.recorded = None
 
     async def install_crd(self, skr: Client, crd: KymaCrd) -> None:
         """Apply namespace and CRD in the SKR, and wait until the API server there serves it. Raises KubeError."""

@@ -75,7 +75,7 @@ class KymaDeletion:
         """Remember how often the Kyma was read at once, and write the status. Raises KubeError."""
         request.state.repeats = end.repeats
         if end.status is not None:
-            await self.writes.write_status(seen.kyma, end.status, request.state)
+            await self.writes.write_status(seen.kyma, end.status)
         return Result(end.requeue_after, end.reasons)
 
     async def _apply_in_skr(self, skr: Client, state: KymaState, seen: KymaSnapshot, step: SkrSteps) -> KymaSnapshot:
