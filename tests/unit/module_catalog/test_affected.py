@@ -10,9 +10,6 @@ from kube_runtime import Cache, Change, ObjectKey
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_RELEASE_METAS, DatedReleaseMeta
 from lifecycle_manager.module_catalog.affected import (
-    Affected,
-    affected_by_release,
-    affected_by_template,
     is_for_rollouts,
     kymas_using_release,
     kymas_using_template,
@@ -39,10 +36,6 @@ KYMAS = informer(
 
 def having(template: ModuleTemplate, *releases: Any) -> list[str]:
     return named(kymas_using_template(template, kymas=KYMAS, releases=informer(*releases)))
-
-
-def affected(change: Change[ModuleTemplate], *releases: Any, templates: tuple[Any, ...] = ()) -> Affected:
-    return affected_by_template(change, templates=informer(*templates), releases=informer(*releases))
 
 
 def test_dated_release_is_read_where_releases_are() -> None:
@@ -80,41 +73,6 @@ def test_template_concerns_the_kymas_that_have_it_and_those_in_its_channels() ->
     assert having(builders.template("api", "2.0.0"), dated(regular="1.0.0", fast="2.0.0")) == ["b"]
     assert having(builders.template("nats", channel="regular")) == ["c"]
     assert having(builders.template("other", "1.0.0")) == []
-
-
-CATALOG_ALONE, MANDATORY_ALONE, BOTH = Affected(True, False), Affected(False, True), Affected(True, True)
-
-
-def test_release_that_becomes_or_ceases_to_be_mandatory_affects_both_controllers() -> None:
-    chosen, mandatory = dated(regular="1.0.0"), dated(mandatory="1.0.0")
-    assert affected_by_release(Change(chosen, dated(regular="1.1.0"))) == CATALOG_ALONE
-    assert affected_by_release(Change(mandatory, dated(mandatory="1.1.0"))) == MANDATORY_ALONE
-    assert affected_by_release(Change(chosen, mandatory)) == affected_by_release(Change(mandatory, chosen)) == BOTH
-    assert (
-        affected_by_release(Change(None, mandatory)) == affected_by_release(Change(mandatory, None)) == MANDATORY_ALONE
-    )
-
-
-def test_template_that_becomes_or_ceases_to_be_mandatory_affects_both_controllers() -> None:
-    chosen, mandatory = builders.template("api", "1.0.0"), builders.template("api", "1.0.0", mandatory=True)
-    assert affected(Change(None, chosen)) == CATALOG_ALONE
-    assert affected(Change(mandatory, mandatory)) == MANDATORY_ALONE
-    assert affected(Change(chosen, mandatory)) == BOTH
-    assert affected(Change(mandatory, chosen)) == BOTH
-
-
-def test_mandatory_template_concerns_the_catalogs_that_have_others_of_its_module() -> None:
-    mandatory = builders.template("api", "1.0.0", mandatory=True)
-    for module, expected in (("api", BOTH), ("nats", MANDATORY_ALONE)):
-        others = (builders.template(module, channel="regular"),)
-        assert affected(Change(None, mandatory), templates=others) == expected
-        assert affected(Change(mandatory, None), templates=others) == expected
-
-
-def test_template_of_a_mandatory_version_concerns_the_installations() -> None:
-    released = dated(mandatory="1.0.0")
-    assert affected(Change(None, builders.template("api", "1.0.0")), released) == MANDATORY_ALONE
-    assert affected(Change(None, builders.template("nats", "1.0.0")), released) == CATALOG_ALONE
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ A catalog is reconciled when
 
 - the metadata of its Kyma changes, its SKR was read for the first time, its event path breaks or works again, or its
   modules and Watcher are removed
-- a ModuleTemplate or ModuleReleaseMeta changes that is in the catalogs: those of all Kymas
+- a ModuleTemplate or ModuleReleaseMeta changes: those of all Kymas
 - an event reports a change of an object of the catalog: it is checked at once, and until that shows it
 - its SKR answers again, is replaced by another, or all of it is to be read again
 - the interval has passed: the resource versions of its objects are listed
@@ -66,7 +66,7 @@ def setup(
         "catalog", state=CatalogState, concurrency=settings.concurrency, not_retried=(SkrAccessError,)
     )
     controller.watches(kymas, when=kyma_changed(is_introduced, watcher_removed, is_event_path_faulty))
-    watch_offer(controller, manager, affects=lambda affected: affected.catalogs)
+    watch_offer(controller, manager)
     controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object)
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)

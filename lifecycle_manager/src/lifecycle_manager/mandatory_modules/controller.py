@@ -5,7 +5,7 @@ The SKRs are not involved, and neither keeps state for a key.
 The Manifests of a Kyma are reconciled when
 
 - the metadata of the Kyma changes, its SKR was read for the first time, or answers again
-- a ModuleTemplate or ModuleReleaseMeta of a mandatory module changes, or its descriptor is found: those of all Kymas
+- a ModuleTemplate or ModuleReleaseMeta changes, or a descriptor is found: those of all Kymas
 - a Manifest of a mandatory module is created or changed in its spec, any is gone, and at intervals
 
 The finalizer of a ModuleTemplate or ModuleReleaseMeta is reconciled when
@@ -53,7 +53,7 @@ from lifecycle_manager.mandatory_modules.snapshot import (
 )
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED, status_of
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
-from lifecycle_manager.module_catalog.affected import affected_by_template, offer_changed, watch_offer
+from lifecycle_manager.module_catalog.affected import offer_changed, watch_offer
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.options.kymas import MandatorySettings, RolloutSettings
 from lifecycle_manager.rollout import Schedule
@@ -89,17 +89,10 @@ def _setup_installation(
         "mandatory-modules", concurrency=settings.installation_concurrency
     )
 
-    def all_kymas_of_descriptor(found: DescriptorFound) -> Iterable[ObjectKey]:
-        template = known.templates.get(ObjectKey(found.namespace, found.template))
-        if template is None:
-            return ()
-        affected = affected_by_template(Change(None, template), templates=known.templates, releases=known.releases)
-        return known.kymas.cache.keys() if affected.mandatory else ()
-
     controller.watches(known.kymas, when=kyma_changed(is_introduced))
-    watch_offer(controller, manager, affects=lambda affected: affected.mandatory)
+    watch_offer(controller, manager)
     controller.watches(known.manifests, to=_kyma_of, when=_mandatory_manifest_changed, after=SETTLE_SECONDS)
-    controller.receives(DescriptorFound, to=all_kymas_of_descriptor, priority=Priority.RESYNC)
+    controller.receives(DescriptorFound, to=lambda _: known.kymas.cache.keys(), priority=Priority.RESYNC)
     controller.receives(
         ClusterReachable, to=lambda it: (ObjectKey(names.KCP_NAMESPACE, it.kyma),), priority=Priority.CHANGE
     )

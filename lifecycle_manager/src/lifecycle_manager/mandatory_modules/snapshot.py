@@ -18,7 +18,6 @@ from lifecycle_manager.module_catalog import (
     module_of,
     module_of_manifest,
 )
-from lifecycle_manager.module_catalog.affected import affected_by_release
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.releases import Rollouts
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS, continued_removal, is_removal_held, waiting_since
@@ -169,7 +168,7 @@ class MandatoryReader:
         """Return the release, and the templates of its module: a mandatory release decides which one is held."""
         release = versions(change)[0]
         yield key_of_release(release)
-        for template in self.templates.cache.list() if affected_by_release(change).mandatory else ():
+        for template in self.templates.cache.list():
             if module_of(template) == release.spec.module_name:
                 yield key_of_release(template)
 

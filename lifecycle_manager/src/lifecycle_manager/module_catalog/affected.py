@@ -1,7 +1,7 @@
 """Which Kymas a change of the catalog affects, found by the indexes of the informer of Kymas."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -10,7 +10,6 @@ from lifecycle_manager.contract.changes import metadata_changed, versions
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.module_catalog.identity import module_of, version_of
-from lifecycle_manager.module_catalog.offer import is_mandatory
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, PinnedLink, names
 
 
@@ -72,59 +71,18 @@ def kymas_using_release(change: Change[DatedReleaseMeta], *, kymas: Informer[Kym
     return _distinct(kymas.by_index(BY_CHANNEL, f"{new.spec.module_name}/{each}") for each in changed)
 
 
-class Affected(NamedTuple):
-    """What a change of the catalog affects: the catalogs in the SKRs, the mandatory modules, or both."""
+def watch_offer(controller: Controller[ObjectKey, Any], manager: Manager) -> None:
+    """Have all Kymas reconciled after a change of the catalog, after whatever users wait for.
 
-    catalogs: bool
-    mandatory: bool
-
-
-def affected_by_template(
-    change: Change[ModuleTemplate], *, templates: Informer[ModuleTemplate], releases: Informer[DatedReleaseMeta]
-) -> Affected:
-    """Return what a ModuleTemplate is part of, before or after the change.
-
-    A mandatory template removes the other templates of its module from the catalogs, and its deletion adds them again.
+    Every SKR has a catalog and the mandatory modules.
     """
-    modules = {module_of(each) for each in versions(change)}
-    mandatory = [is_mandatory(each) for each in versions(change)]
-    released_as_mandatory = any(
-        each.spec.mandatory is not None and each.spec.module_name in modules for each in releases.cache.list()
-    )
-    others = any(module_of(each) in modules and not is_mandatory(each) for each in templates.cache.list())
-    return Affected(
-        catalogs=not released_as_mandatory and (others or not all(mandatory)),
-        mandatory=released_as_mandatory or any(mandatory),
-    )
-
-
-def affected_by_release(change: Change[DatedReleaseMeta]) -> Affected:
-    """Return what a ModuleReleaseMeta is part of, before or after the change."""
-    mandatory = [each.spec.mandatory is not None for each in versions(change)]
-    return Affected(catalogs=not all(mandatory), mandatory=any(mandatory))
-
-
-def watch_offer(
-    controller: Controller[ObjectKey, Any], manager: Manager, *, affects: Callable[[Affected], bool]
-) -> None:
-    """Have all Kymas reconciled after a change of the catalog, if it affects what this controller reads of it.
-
-    Every SKR has a catalog and the mandatory modules: after whatever users wait for.
-    """
-    kymas, templates = manager.informer(KYMAS), manager.informer(MODULE_TEMPLATES)
-    releases = manager.informer(DATED_RELEASE_METAS)
-
-    def affects_kymas_by_template(change: Change[ModuleTemplate]) -> bool:
-        return offer_changed(change) and affects(affected_by_template(change, templates=templates, releases=releases))
-
-    def affects_kymas_by_release(change: Change[DatedReleaseMeta]) -> bool:
-        return offer_changed(change) and affects(affected_by_release(change))
+    kymas = manager.informer(KYMAS)
 
     def all_kymas(_change: object) -> Iterable[ObjectKey]:
         return kymas.cache.keys()
 
-    controller.watches(templates, to=all_kymas, when=affects_kymas_by_template, priority=Priority.RESYNC)
-    controller.watches(releases, to=all_kymas, when=affects_kymas_by_release, priority=Priority.RESYNC)
+    for informer in (manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)):
+        controller.watches(informer, to=all_kymas, when=offer_changed, priority=Priority.RESYNC)
 
 
 def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:
