@@ -73,7 +73,7 @@ async def test_change_is_published_with_its_object_its_version_and_its_trace(pub
     trace = {"id": "e", "traceparent": "t", "observedAt": "2026-11-01T12:00:00Z"}
     signals = publishing.take(**watched(OBJECT), uid="u", resourceVersion="7", **trace)
     assert signals[:2] == [
-        WatcherEventReceived("demo", is_canary=False, at=0.0, is_change=True),
+        WatcherEventReceived("demo", is_canary=False, at=0.0),
         ObjectChanged("demo", OBJECT, "UPDATE", "u", "7", Trace("e", "t", "2026-11-01T12:00:00Z")),
     ]
 

@@ -98,25 +98,6 @@ def test_late_answer_delays_no_later_canary(late: float) -> None:
     assert path.check_after(due) == pytest.approx(TIMES.interval)
 
 
-def test_reported_changes_stand_for_dry_runs_but_not_for_the_real_write() -> None:
-    path, canaries = EventPath.untested(TIMES, now=START, share=1.0), 0
-    for second in range(3600):
-        now = START + second
-        if second % 10 == 0:
-            path = path.saw_change(now)
-        if path.is_due(now):
-            path = path.sending(now).sent(now, write=path.is_write_due(now)).answered(now)
-            canaries += 1
-    assert 5 <= canaries <= 7
-
-
-def test_reported_change_ends_no_fault_and_delays_no_canary_that_is_due() -> None:
-    unanswered = EventPath.untested(TIMES, now=START, share=0.0).sending(START)
-    assert unanswered.saw_change(START + 1) == unanswered
-    due = EventPath.untested(TIMES, now=START, share=0.0)
-    assert due.saw_change(START) == due
-
-
 def test_broken_path_is_tested_often_until_a_canary_is_answered() -> None:
     follower = Follower()
     follower.follow(100, answered=False)

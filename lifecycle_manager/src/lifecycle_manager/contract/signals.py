@@ -121,14 +121,13 @@ class WebhookRulesChanged(KymaSignal):
 
 @dataclass(frozen=True, slots=True)
 class WatcherEventReceived(KymaSignal):
-    """An event of the Watcher of an SKR arrived: an answer to LM's own test, a change of an object, or neither.
+    """An event of the Watcher of an SKR arrived: an answer to LM's own test, or another one.
 
     `at` is the monotonic time of its arrival. Of several that wait for a reconcile the newest is enough.
     """
 
     is_canary: bool
     at: float = field(compare=False)
-    is_change: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -27,7 +27,7 @@ from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.revocation import revoked_before
-from lifecycle_manager.skr.watcher import HEARTBEAT, RESYNC, is_answer, is_canary, is_change
+from lifecycle_manager.skr.watcher import HEARTBEAT, RESYNC, is_answer, is_canary
 from lifecycle_manager_api import Kyma, Watcher, WatchEvent, names
 
 log = structlog.get_logger("events")
@@ -88,7 +88,7 @@ class EventPublisher:
         if not verified.by_former_watcher:
             now = self._manager.clock.monotonic()
             answers = is_answer(event, kyma_name, now)
-            self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now, is_change=is_change(event)))
+            self._manager.publish(WatcherEventReceived(kyma_name, answers, at=now))
         if is_canary(event) or event.operation == HEARTBEAT:
             return
         event = self._within_share(verified)

@@ -44,11 +44,6 @@ def is_answer(event: WatchEvent, kyma: str, now: float) -> bool:
     return hmac.compare_digest(event.challenge.encode(), challenge_for(kyma, float(moment)).encode())
 
 
-def is_change(event: WatchEvent) -> bool:
-    """Tell whether an event reports the change of an object that is not LM's own: the API server called the Watcher."""
-    return event.operation not in {HEARTBEAT, RESYNC} and bool(event.watched.name) and not is_canary(event)
-
-
 def is_canary(event: WatchEvent) -> bool:
     """Tell whether an event answers a test of the event path."""
     gvk, watched = event.watched_gvk, event.watched

@@ -6,9 +6,7 @@ Watcher's ServiceAccount, and that change has to arrive as an event, with the ch
 
 Most canaries are dry runs: they pass through the webhook, and the Watcher answers with a heartbeat of the name
 `canary`, but nothing is stored and no watch of the users is triggered. Now and then the write is a real one. After a
-canary without an answer, the next ones are sent in short succession until one is answered. A change that a user made
-and that was reported shows the same as a dry run, which is then sent later; it neither ends a fault nor stands for the
-real write, as a Watcher could report changes that nobody made.
+canary without an answer, the next ones are sent in short succession until one is answered.
 
 Each cluster is tested at an offset of its own in the interval, also after a canary that was sent at another time. So
 clusters whose canaries were sent together, as after a pause of the process, don't stay together.
@@ -82,12 +80,6 @@ class EventPath(msgspec.Struct, frozen=True):
         if self.answered_at is not None and at <= self.answered_at:
             return self
         return replace(self, unanswered_since=None, answered_at=at, next_canary=self._next_after(at))
-
-    def saw_change(self, at: float) -> "EventPath":
-        """Return the path once a change has arrived as an event: while it is sound, that stands for a dry run."""
-        if self.unanswered_since is not None or self.next_canary <= at:
-            return self
-        return replace(self, next_canary=max(self.next_canary, min(at + self.times.interval, self.next_write)))
 
     def suspected(self, now: float) -> "EventPath":
         """Return the path to be tested at once, because something in the SKR was not as it should be, or is new."""

@@ -68,8 +68,6 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
             path = timers.path
             if event.is_canary:
                 path = timers.path_or_untested(times, event.at).answered(event.at)
-            elif event.is_change and path is not None:
-                path = path.saw_change(event.at)
             timers = replace(timers, last_event_at=max(event.at, timers.last_event_at or event.at), path=path)
         return timers
 
