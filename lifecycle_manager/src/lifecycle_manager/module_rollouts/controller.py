@@ -3,7 +3,7 @@
 Each channel of a module is reconciled, by one replica,
 
 - when its ModuleReleaseMeta, one of its ModuleTemplates, its strategy or one of its ModuleRollouts changes
-- when a Manifest of the channel gets another version, state or release, at most twice a second
+- when a Manifest of the channel gets another version, state or release, at most once a second
 - at the times when a wave's pause, soak time or deadline ends, and at intervals
 
 Limits: the strategy's.
@@ -34,7 +34,6 @@ from lifecycle_manager.module_rollouts.snapshot import (
     ROLLOUTS_BY_CHANNEL,
     ReleaseChannel,
     RolloutReader,
-    RolloutState,
 )
 from lifecycle_manager.module_rollouts.writes import RolloutWrites
 from lifecycle_manager.options.kymas import RolloutSettings
@@ -42,12 +41,12 @@ from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, channel_of
 from lifecycle_manager_api import Manifest, ModuleRollout, ModuleTemplate, RolloutStrategy, names
 
-SETTLE_SECONDS = 0.5
+SETTLE_SECONDS = 1.0
 """How long to wait for further clusters: of thousands, several change at a time."""
 CONCURRENCY = 4
 
 
-def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Controller[ReleaseChannel, RolloutState]:
+def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Controller[ReleaseChannel, None]:
     releases, rollouts = (
         manager.informer(DATED_RELEASE_METAS),
         manager.informer(MODULE_ROLLOUTS, indexes=[ROLLOUTS_BY_CHANNEL]),
@@ -62,9 +61,8 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
         schedule=Schedule.watched_by(manager, offers, settings),
         clock=manager.clock,
     )
-    controller: Controller[ReleaseChannel, RolloutState] = manager.controller(
+    controller: Controller[ReleaseChannel, None] = manager.controller(
         "module-rollout",
-        state=RolloutState,
         owner=owner_of,
         exists=lambda key: bool(known.of_channel(key)),
         concurrency=CONCURRENCY,
@@ -112,9 +110,9 @@ class Rollouts:
     known: RolloutReader
     writes: RolloutWrites
 
-    async def reconcile(self, key: ReleaseChannel, _causes: Causes, state: RolloutState) -> Result:
+    async def reconcile(self, key: ReleaseChannel, _causes: Causes, _state: None) -> Result:
         """Do the one thing that is decided for a channel, and read it before the next decision. Raises KubeError."""
-        seen = await self.known.read(key, state)
+        seen = await self.known.read(key)
         if seen is None:
             return Result()
         match decide(seen):

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -54,32 +54,6 @@ ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index(
     "module-channel", lambda rollout: (str(ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)),)
 )
 """ModuleRollouts by `module/channel`."""
-
-
-class KnownCluster(NamedTuple):
-    """A cluster, and all that it was made of. Objects in a cache are never changed, only replaced."""
-
-    kyma: Kyma
-    manifest: Manifest
-    since: datetime | None
-    may_be_interrupted: bool
-    cluster: Cluster
-
-    def is_of(self, kyma: Kyma, manifest: Manifest, since: datetime | None, *, may_be_interrupted: bool) -> bool:
-        return (
-            self.kyma is kyma
-            and self.manifest is manifest
-            and self.since == since
-            and self.may_be_interrupted == may_be_interrupted
-        )
-
-
-@dataclass(eq=False, slots=True)
-class RolloutState:
-    """What is remembered of a channel: its clusters as a rollout with this target counted them, by their names."""
-
-    rollout: str = ""
-    clusters: dict[str, KnownCluster] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +122,7 @@ class RolloutReader:
     schedule: Schedule
     clock: Clock
 
-    async def read(self, key: ReleaseChannel, state: RolloutState) -> RolloutSnapshot | None:
+    async def read(self, key: ReleaseChannel) -> RolloutSnapshot | None:
         present = self.of_channel(key)
         rollouts = in_effect(present)
         release = self._release(key)
@@ -169,7 +143,7 @@ class RolloutReader:
             strategy=self._strategy(release) if release is not None else None,
             target=self.schedule.targets(key.module).get(key.channel) if release is not None else None,
             rollouts=rollouts,
-            clusters=() if latest is None else await self._clusters(latest, manifests, state),
+            clusters=() if latest is None else await self._clusters(latest, manifests),
             manifests=manifests,
             template=offer.template(key.module, former),
             ignored=tuple(each.metadata.name for each in present if each not in rollouts),
@@ -196,18 +170,14 @@ class RolloutReader:
         """Return all rollouts of a channel."""
         return tuple(self.rollouts.by_index(ROLLOUTS_BY_CHANNEL, str(key)))
 
-    async def _clusters(
-        self, rollout: ModuleRollout, manifests: dict[str, Manifest], state: RolloutState
-    ) -> tuple[Cluster, ...]:
-        """Return the clusters; of those that have not changed since the last time what was known then."""
+    async def _clusters(self, rollout: ModuleRollout, manifests: dict[str, Manifest]) -> tuple[Cluster, ...]:
+        """Return the clusters with the module of this channel."""
         template = self.offers.current().template(rollout.spec.module_name, rollout.spec.version)
         has_downtime = template is not None and template.spec.requires_downtime
         timing = self.schedule.timing()
         intended = {each.kyma: each.since for each in rollout.status.under_way}
         target = self._target(rollout)
-        state_of = f"{rollout.metadata.name}/{target.content}"
-        before = state.clusters if state.rollout == state_of else {}
-        now: dict[str, KnownCluster] = {}
+        found: list[Cluster] = []
         for number, (name, manifest) in enumerate(manifests.items()):
             if number % CLUSTERS_IN_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -217,13 +187,9 @@ class RolloutReader:
             release = released_by(rollout, manifest.status.release)
             since = release.at if release is not None else intended.get(name)
             allowed = not has_downtime or may_be_interrupted(kyma, timing)
-            known = before.get(name)
-            if known is None or not known.is_of(kyma, manifest, since, may_be_interrupted=allowed):
-                cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed, target=target)
-                known = KnownCluster(kyma, manifest, since, allowed, cluster)
-            now[name] = known
-        state.rollout, state.clusters = state_of, now
-        return tuple(each.cluster for each in now.values())
+            cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed, target=target)
+            found.append(cluster)
+        return tuple(found)
 
     def _target(self, rollout: ModuleRollout) -> RolloutTarget:
         """Return what a rollout gives clusters: the version alone, unless its ModuleTemplate is as it was."""
