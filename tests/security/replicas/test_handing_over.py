@@ -147,26 +147,6 @@ async def test_events_arrive_as_they_were_verified_and_in_order(receiver: Receiv
     assert receiver.taken == [(MINE, each) for each in events]
 
 
-async def test_heartbeats_are_gathered_and_a_change_takes_them_along_at_once(
-    receiver: Receiver, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def give(number: int, operation: str) -> None:
-        await deliveries.deliver(receiver.member, MINE, event(number, operation))
-
-    await give(0, "UPDATE")
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(1, 31):
-            tasks.create_task(give(number, "HEARTBEAT"))
-            await asyncio.sleep(0)
-    assert receiver.requests == 2
-    monkeypatch.setattr(sending, "GATHER_SECONDS", 3600.0)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(give(31, "HEARTBEAT"))
-        await asyncio.sleep(0)
-        tasks.create_task(give(32, "UPDATE"))
-    assert [verified.event.id for _, verified in receiver.taken] == [str(number) for number in range(33)]
-
-
 async def test_no_event_is_refused_because_the_certificate_was_renewed(
     receiver: Receiver, deliveries: Deliveries, certificate: ServingCertificate
 ) -> None:

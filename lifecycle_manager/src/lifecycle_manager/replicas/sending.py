@@ -1,7 +1,6 @@
 """Hands events over to other replicas by mutual TLS, in batches: those that arrived during the request before.
 
-A heartbeat and the answer to a canary tell only that a path works, and wait up to GATHER_SECONDS for others, or for a
-change. Of the events of three replicas two thirds are handed over, and a request for each would cost more than they do.
+Of the events of three replicas two thirds are handed over, and a request for each would cost more than they do.
 """
 
 import asyncio
@@ -18,7 +17,6 @@ from kyma_certs import ReloadingClientContext
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
 from lifecycle_manager.events import VerifiedEvent
 from lifecycle_manager.replicas.message import MAX_BATCH, PATH, DeliveryResult, Handed
-from lifecycle_manager.skr.watcher import HEARTBEAT
 
 log = structlog.get_logger("replicas")
 
@@ -26,7 +24,6 @@ MAX_WAITING = 2_000
 MAX_ANSWER_BYTES = 64 * 1024
 TIMEOUT_SECONDS = 2.0
 IDLE_SECONDS = 60.0
-GATHER_SECONDS = 0.1
 
 
 @dataclass(eq=False)
@@ -78,24 +75,15 @@ class _Link:
         self._identity = identity
         self._waiting: deque[tuple[Handed, asyncio.Future[None]]] = deque()
         self._filled = asyncio.Event()
-        self._gathering: asyncio.TimerHandle | None = None
 
     async def give(self, handed: Handed) -> None:
         """Return once the event was taken. Raises NotHandedOver where it was not."""
         if len(self._waiting) >= MAX_WAITING:
             raise NotHandedOver(f"{MAX_WAITING} events wait for {self.to.identity}")
-        loop = asyncio.get_running_loop()
-        taken = loop.create_future()
+        taken = asyncio.get_running_loop().create_future()
         self._waiting.append((handed, taken))
-        if handed.verified.event.operation != HEARTBEAT:
-            self._filled.set()
-        elif self._gathering is None:
-            self._gathering = loop.call_later(GATHER_SECONDS, self._gathered)
-        await taken
-
-    def _gathered(self) -> None:
-        self._gathering = None
         self._filled.set()
+        await taken
 
     async def run(self) -> None:
         """Send waiting events, until there were none for a minute."""
