@@ -47,7 +47,6 @@ from lifecycle_manager.contract.signals import (
     ModulesProtected,
     ObjectChanged,
     ResyncRequested,
-    SyncResourceApplied,
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS, config_of
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
@@ -201,7 +200,6 @@ def setup(
         in_removal_by_others=in_removal_by_others,
         reader=reader,
         latency=latency,
-        publish=manager.publish,
     )
     controller.reconciles(engine.reconcile, unforeseen=engine.report_unforeseen)
     return controller
@@ -213,7 +211,6 @@ class SyncResourceEngine(SetEngine[SyncResource]):
 
     reader: SyncResourceReader
     latency: ChangeLatency
-    publish: Callable[[object], int]
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Bring the objects to the SKR, or remove them there, and write the status. Raises what failed."""
@@ -313,8 +310,6 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             state.remember(set(state.inventory) - report.lost)
         elif applied.changed:
             self._report_change(resource, Counter(str(each.action) for each in applied.outcomes))
-        if status != resource.status:
-            self.publish(SyncResourceApplied(msgspec.structs.replace(resource, status=status)))
         now = self.clock.monotonic()
         due = now + report.requeue_after
         check_due = due if seen.announced is None else min(due, state.check_due)
