@@ -259,32 +259,6 @@ def test_modules_ready_at_the_same_time_are_one_event_that_operators_do_not_get(
     assert [each.note for each in removed] == ["modules api, nats are removed"]
 
 
-def edited(observed_at: str) -> ModuleConfig:
-    changed = config("bad", state="Ready", observedGeneration=1)
-    metadata = msgspec.structs.replace(changed.metadata, annotations={names.OBSERVED_AT: observed_at})
-    return msgspec.structs.replace(changed, metadata=metadata)
-
-
-@pytest.mark.parametrize(
-    ("observed_at", "state"),
-    [
-        ("2026-11-01T11:59:59.500Z", State.READY),
-        ("2026-11-01T11:59:58Z", State.PROCESSING),
-        ("2026-11-01T12:00:09Z", State.PROCESSING),
-        ("2026-11-01T11:59:59.500", State.PROCESSING),
-        ("9999-12-31T23:59:59.900Z", State.PROCESSING),
-        ("yesterday", State.PROCESSING),
-    ],
-)
-def test_change_that_is_under_way_does_not_change_a_module_that_is_ready(observed_at: str, state: State) -> None:
-    """Otherwise each edit would be two more writes of the status, in both clusters."""
-    before, _ = written(seen(current(), module_configs=(config("bad", state="Ready", observedGeneration=2),)))
-    decided = planned(seen(current(status=msgspec.to_builtins(before)), module_configs=(edited(observed_at),)))
-    after = decided.end.status
-    assert (None if after is None else after.modules[0].state) == (None if state is State.READY else state)
-    assert decided.end.requeue_after == (0.5 if state is State.READY else 240)
-
-
 STATES = st.sampled_from([state.value for state in State])
 REASONS = st.sampled_from(
     [

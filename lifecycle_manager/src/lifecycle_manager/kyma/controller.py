@@ -53,7 +53,6 @@ from lifecycle_manager.kyma import rules
 from lifecycle_manager.kyma.crd import crd_changed
 from lifecycle_manager.kyma.deletion.apply import KymaDeletion
 from lifecycle_manager.kyma.deletion.plan import plan_deletion
-from lifecycle_manager.kyma.module_status import UNDER_WAY
 from lifecycle_manager.kyma.pull_secret import data_changed
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, failed_status, internal_error_status, status_of
@@ -88,8 +87,8 @@ SKR_KYMA = ObjectReference(KYMAS.group, KYMAS.kind, names.SKR_NAMESPACE, names.D
 
 SETTLE_SECONDS = 0.2
 """How long to wait for further changes: the parts of a Kyma often change several at a time."""
-PARTS_SETTLE_SECONDS = UNDER_WAY.total_seconds()
-"""The same for ModuleConfigs and SyncResources: nobody waits for what the Kyma says of them, and there may be many."""
+PARTS_SETTLE_SECONDS = 1.0
+"""The same for ModuleConfigs and SyncResources: most changes are in force by then, and need no write of the status."""
 
 
 def setup(
@@ -318,7 +317,7 @@ def is_of_a_module(policies: Policies, change: Change[ModuleConfig] | Change[Syn
 
 
 def was_observed(change: Change[ModuleConfig] | Change[SyncResource]) -> bool:
-    """Tell whether a part's state is about another version than before: a change that was under way may be in force."""
+    """Tell whether a part's state is about another version than before: a change may be in force."""
     old, new = change.old, change.new
     return old is not None and new is not None and old.status.observed_generation != new.status.observed_generation
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from itertools import chain
 
 import msgspec
@@ -44,21 +43,15 @@ from lifecycle_manager_api import (
 from lifecycle_manager_api.conditions import shortened
 
 READY = "Ready"
-UNDER_WAY = timedelta(seconds=1)
-"""How long a change of a Module CR may take before a module that was ready counts as Processing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleReport:
-    """What is known of one module: its status without a message, why it is not ready, and what else to say.
-
-    `again` is when a change that is under way now counts as one that lasts.
-    """
+    """What is known of one module: its status without a message, why it is not ready, and what else to say."""
 
     status: KymaModuleStatus
     causes: tuple[Cause, ...] = ()
     note: str = ""
-    again: datetime | None = None
 
     def shown(self, *, to_users: bool) -> KymaModuleStatus:
         """Return the status with its message, in KCP or as the users of the SKR may read it."""
@@ -75,8 +68,7 @@ class ModuleReport:
 
 def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
     resolution = module.resolution
-    found = tuple(_causes(snapshot, module))
-    causes = tuple(each for each in found if isinstance(each, Cause))
+    causes = tuple(_causes(snapshot, module))
     status = KymaModuleStatus(
         name=module.name[:MAX_NAME_LENGTH],
         channel=resolution.channel,
@@ -92,8 +84,7 @@ def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
         resource=module.resource,
     )
     is_cause = resolution.state in {State.ERROR, State.WARNING}
-    again = min((each for each in found if isinstance(each, datetime)), default=None)
-    return ModuleReport(status, causes, "" if is_cause else resolution.message, again)
+    return ModuleReport(status, causes, "" if is_cause else resolution.message)
 
 
 def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
@@ -131,7 +122,7 @@ def _removal_of_configs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause]:
         message = f"is being removed: delete its Module CRs first: {named(in_use)}"
         yield Cause(State.DELETING, MODULE_CRS_IN_USE, message)
     else:
-        yield from (each for each in _causes_of_module_crs(snapshot, name) if isinstance(each, Cause))
+        yield from _causes_of_module_crs(snapshot, name)
 
 
 def _removal(manifest: Manifest) -> Cause:
@@ -149,8 +140,8 @@ def module_cr_of(config: ModuleConfig) -> str:
     return f"{found.kind} {namespace}{found.name}"
 
 
-def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause | datetime]:
-    """Yield why a module is not ready, and until when changes are under way."""
+def _causes(snapshot: KymaSnapshot, module: WantedModule) -> Iterator[Cause]:
+    """Yield why a module is not ready."""
     resolution, template = module.resolution, module.resolution.template
     if resolution.state in {State.ERROR, State.WARNING}:
         is_internal = resolution.reason in {DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED}
@@ -202,21 +193,14 @@ def _removal_before_installation(reason: str, why: str) -> Cause:
     return Cause(State.DELETING, REMOVING, again)
 
 
-def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause | datetime]:
-    """Yield why the Module CRs of a module are not in force.
-
-    A change of a module that was ready is no cause while it is under way: each edit would be two writes of the status.
-    """
+def _causes_of_module_crs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause]:
+    """Yield why the Module CRs of a module are not in force."""
     configs = [each for each in snapshot.module_configs if each.spec.module == name]
     of_the_module = [each for each in snapshot.sync_resources if each.spec.module == name]
     made = _by_config(of_the_module)
-    was_ready = any(each.name == name and each.state is State.READY for each in snapshot.kyma.status.modules)
     for config in configs:
         verdict = verdict_of(config, made.pop(config.metadata.name, ()))
-        until = _under_way_until(config) if was_ready and not verdict.is_settled else None
-        if until is not None and snapshot.timing.now < until <= snapshot.timing.now + UNDER_WAY:
-            yield until
-        elif verdict.state is not State.READY:
+        if verdict.state is not State.READY:
             yield Cause(verdict.state, verdict.reason, verdict.message, module_cr_of(config))
         complete = find(config.status.conditions, COMPLETE)
         if complete is not None and complete.status == "False":
@@ -237,15 +221,6 @@ def _by_config(resources: Iterable[SyncResource]) -> dict[str, list[SyncResource
     for resource in resources:
         found.setdefault(config_of(resource), []).append(resource)
     return found
-
-
-def _under_way_until(config: ModuleConfig) -> datetime | None:
-    """Return until when the last change of a Module CR counts as under way, by the time that its cluster gave."""
-    try:
-        until = datetime.fromisoformat(config.metadata.annotations.get(names.OBSERVED_AT, "")) + UNDER_WAY
-    except (ValueError, OverflowError):
-        return None
-    return until if until.tzinfo is not None else None
 
 
 def _message_of(part: Manifest | SyncResource) -> tuple[str, str]:

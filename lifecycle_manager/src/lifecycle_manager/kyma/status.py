@@ -87,7 +87,7 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Shown:
     )
     in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
     in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
-    again = (*(report.again for report in reports), *(module.resolution.again for module in wanted.modules))
+    again = (module.resolution.again for module in wanted.modules)
     soonest = min((each for each in again if each is not None), default=None)
     inner = snapshot.skr.kyma if snapshot.skr is not None else None
     is_going = inner is not None and inner.metadata.being_deleted
