@@ -44,7 +44,7 @@ from lifecycle_manager.module_installation.reading import (
     read_manager,
 )
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, ModuleMemory, Removal, was_ready
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, was_ready
 from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import ObjectStore, Source
@@ -100,8 +100,8 @@ class ManifestEngine(SetEngine[Manifest]):
         data = self.data.list() if self.data is not None and module_of_manifest(manifest) == DEPLOYER else None
         return self.renderings.of(objects, manifest.spec.localized_images, manager=manifest.spec.manager, data=data)
 
-    async def connect(self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule) -> ModuleMemory:
-        """Connect to the SKR; return what this process remembers of the module there. Raises SkrAccessError."""
+    async def connect(self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule) -> bool:
+        """Connect to the SKR; tell whether every object is to be read there. Raises SkrAccessError."""
         state = module.request.state
         is_new, next_check = state.objects is None, state.next_check
         objects = await module.objects()
@@ -113,7 +113,7 @@ class ManifestEngine(SetEngine[Manifest]):
             objects.namespaces = ()  # somebody may have deleted one
         if state.settled == rendering.fingerprint:
             module.inventory = state.inventory
-        return ModuleMemory(state.settled, check_all, state.next_check)
+        return check_all
 
     async def bring(
         self, module: ModuleSet, seen: ManifestSnapshot, rendering: RenderedModule, *, check_all: bool
@@ -148,8 +148,7 @@ class ManifestEngine(SetEngine[Manifest]):
             counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
             of_module = {"module": module_of_manifest(resource), "version": resource.spec.version}
             log.info("module applied", kyma=kyma_of_manifest(resource), **of_module, **counts)
-        memory = replace(seen.memory or ModuleMemory(), next_check=state.next_check)
-        return current(module, seen, applied=applied, crd_objects=crd_objects, memory=memory)
+        return current(module, seen, applied=applied, crd_objects=crd_objects, next_check=state.next_check)
 
     async def contents_of(
         self, module: ModuleSet, crds: tuple[InventoryEntry, ...]
@@ -258,8 +257,9 @@ class ManifestEngine(SetEngine[Manifest]):
             rendering = await self.render(seen.resource, source)
         except SourceError as error:
             return replace(seen, source_error=error)
-        seen = replace(seen, rendering=rendering, memory=await self.connect(module, seen, rendering))
-        is_applied = seen.memory is not None and seen.memory.settled == rendering.fingerprint
+        seen = replace(seen, rendering=rendering)
+        await self.connect(module, seen, rendering)
+        is_applied = module.request.state.settled == rendering.fingerprint
         if is_applied or objection_to(seen, rendering.objects, None) is not None:
             return current(module, seen)
         found = await self.bring(module, seen, rendering, check_all=False)

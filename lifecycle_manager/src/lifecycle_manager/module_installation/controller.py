@@ -255,10 +255,10 @@ class ManifestReconciler:
         seen = replace(seen, rendering=rendering)
         if (objection := objection_to(seen, rendering.objects, None)) is not None:
             return ending.refused(seen, *objection)
-        memory = await self.engine.connect(module, seen, rendering)
-        seen = current(module, seen, memory=memory)
-        if memory.check_all or seen.announced or memory.settled != rendering.fingerprint:
-            found = await self.engine.bring(module, seen, rendering, check_all=memory.check_all)
+        check_all, state = await self.engine.connect(module, seen, rendering), module.request.state
+        seen = current(module, seen, next_check=state.next_check)
+        if check_all or seen.announced or state.settled != rendering.fingerprint:
+            found = await self.engine.bring(module, seen, rendering, check_all=check_all)
             if isinstance(found, Objection):
                 return ending.refused(current(module, seen), *found)
             seen = found

@@ -10,14 +10,14 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.module_cr import refused_cr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
-from lifecycle_manager.module_installation.status import MODULE_CR, Seen
+from lifecycle_manager.module_installation.status import Seen
 from lifecycle_manager.module_installation.steps import ManifestDone
 from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set.inventory import failure_message, listed
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
 from lifecycle_manager.skr import ObservedObject, failure_of
 from lifecycle_manager.skr.brake import Hold
-from lifecycle_manager_api import ManifestStatus, State, find
+from lifecycle_manager_api import ManifestStatus, State
 
 FIRST_BUSY_SECONDS = 0.1
 """How soon a Manifest is reconciled again whose state has just changed: its Deployment often runs by then."""
@@ -84,10 +84,9 @@ def installed(seen: ManifestSnapshot) -> ManifestDone:
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)
     check_all = any(each.readiness is None for each in managers)
-    is_first = _is_first_look(seen, status)
     return ManifestDone(
-        status=manifest.status if is_first else status,
-        requeue_after=FIRST_BUSY_SECONDS if is_first else _pause(seen, status),
+        status=status,
+        requeue_after=_pause(seen, status),
         error=applied.first_failure if applied is not None else None,
         applied=applied,
         shown=_shown(seen),
@@ -146,34 +145,11 @@ def orphaned_in(seen: ManifestSnapshot) -> float:
     return (created + ORPHANED_AFTER - seen.now).total_seconds()
 
 
-def _is_first_look(seen: ManifestSnapshot, status: ManifestStatus) -> bool:
-    """Tell whether a module that was just applied only does not run yet: it often does by the next look.
-
-    So one write says that it is ready. That a default Module CR was created is written at once: a user may delete it.
-    """
-    is_starting = status.state is State.PROCESSING and is_just_applied(seen)
-    return is_starting and _created(seen.resource.status) == _created(status)
-
-
-def is_just_applied(seen: ManifestSnapshot) -> bool:
-    """Tell whether this reconcile has changed objects of a module, and nothing was wrong with it."""
-    applied = seen.applied
-    if applied is None or not applied.changed or applied.failed or terminating(applied):
-        return False
-    return seen.resource.status.state in {State.PROCESSING, State.READY}
-
-
-def _created(status: ManifestStatus) -> tuple[str, str]:
-    """Return which default Module CR was created, as a status says."""
-    known = find(status.conditions, MODULE_CR)
-    return (known.status, known.message) if known is not None else ("", "")
-
-
 def _pause(seen: ManifestSnapshot, status: ManifestStatus) -> float:
     """Return when to reconcile again: soon while something is in progress, less often the longer it takes."""
     options = seen.options
     if status.state is State.READY:
-        left = seen.memory.next_check - seen.seconds if seen.memory is not None else options.interval_seconds
+        left = seen.next_check - seen.seconds if seen.next_check is not None else options.interval_seconds
         return max(min(left, orphaned_in(seen)), options.busy_seconds)
     last = status.last_operation
     since = last.last_update_time if last is not None else None

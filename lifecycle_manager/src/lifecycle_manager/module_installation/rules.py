@@ -8,7 +8,7 @@ Nor what existed before: that is released to the users.
 from kube_runtime import ApplyResult, InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.module_catalog import kyma_of_manifest
-from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, is_just_applied, orphaned_in, refused
+from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, orphaned_in, refused
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was_ready
 from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, ready_version, was_created
@@ -91,13 +91,9 @@ def reads_managers(seen: ManifestSnapshot) -> bool:
 
 
 def cr_to_read(seen: ManifestSnapshot) -> DefaultCr | None:
-    """Return the default Module CR to read or to create.
-
-    None right after an apply while the manager starts: what the CR says then is not written.
-    """
+    """Return the default Module CR to read or to create; None where it was not created and the manager does not run."""
     manifest, wanted = seen.resource, seen.default_cr
     if wanted is None:
         return None
     states = {each.readiness.state if each.readiness is not None else "Failed" for each in seen.managers or ()}
-    created, starts = was_created(manifest, wanted), "Failed" not in states and is_just_applied(seen)
-    return wanted if states <= {"Current"} or (created and not starts) else None
+    return wanted if states <= {"Current"} or was_created(manifest, wanted) else None

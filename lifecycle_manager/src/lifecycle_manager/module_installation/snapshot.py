@@ -41,15 +41,6 @@ Concern = Literal["module-cr", "of-its-kind", "object"]
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleMemory:
-    """What this process remembers of the module in its SKR. `settled` is the rendering that is completely applied."""
-
-    settled: str = ""
-    check_all: bool = True
-    next_check: float = float("-inf")
-
-
-@dataclass(frozen=True, slots=True)
 class Removal:
     """What a removal has found and done.
 
@@ -73,6 +64,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
 
     - `before`: the inventory at the beginning of the reconcile
     - `announced`: the objects of the inventory that events reported
+    - `next_check`: when every object is to be read, once that is known; monotonic, as `seconds`
     - `others`: the other modules of the SKR, as read last
     - `crd_objects`: the objects of CRDs that are no longer in the module
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
@@ -87,7 +79,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     checks: tuple[CustomStateCheck, ...] = ()
     rendering: RenderedModule | None = None
     source_error: SourceError | None = None
-    memory: ModuleMemory | None = None
+    next_check: float | None = None
     crd_objects: Mapping[InventoryEntry, tuple[str, ...]] = field(default_factory=dict)
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
