@@ -65,4 +65,4 @@ async def test_edit_that_follows_a_write_at_once_is_seen_as_a_change(edited: str
     async with Request(ObjectKey("kcp-system", "demo"), CatalogState()) as request:
         catalog = SkrCatalog(cast("Any", Cluster(edited)), request)
         await catalog.write(SNAPSHOT, CatalogDifferences(tuple(CATALOG.items.values())), KINDS, {})
-        assert await catalog.changed(KINDS) == ((edited,) if edited else ())
+        assert await catalog.changed() == ((edited,) if edited else ())

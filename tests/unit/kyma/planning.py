@@ -212,5 +212,5 @@ class _Recorded:
             except ApiError as error:
                 raise ExceptionGroup("refused", [error]) from error
 
-    async def write_status(self, _: Kyma, status: KymaStatus, __: KymaState) -> None:
+    async def write_status(self, _: Kyma, status: KymaStatus) -> None:
         self.status = status

@@ -81,8 +81,9 @@ def watch_offer(controller: Controller[ObjectKey, Any], manager: Manager) -> Non
     def all_kymas(_change: object) -> Iterable[ObjectKey]:
         return kymas.cache.keys()
 
-    for informer in (manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)):
-        controller.watches(informer, to=all_kymas, when=offer_changed, priority=Priority.RESYNC)
+    templates, releases = manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS)
+    controller.watches(templates, to=all_kymas, when=offer_changed, priority=Priority.RESYNC)
+    controller.watches(releases, to=all_kymas, when=offer_changed, priority=Priority.RESYNC)
 
 
 def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:

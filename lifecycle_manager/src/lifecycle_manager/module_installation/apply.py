@@ -108,7 +108,7 @@ class ManifestEngine(SetEngine[Manifest]):
         if is_new and was_ready(seen.resource):
             state.settled, state.inventory = rendering.fingerprint, inventory_of(seen.resource)
             state.next_check = next_check
-        check_all = state.check_all or seen.seconds >= state.next_check
+        check_all: bool = state.check_all or seen.seconds >= state.next_check
         if check_all:
             objects.namespaces = ()  # somebody may have deleted one
         if state.settled == rendering.fingerprint:
