@@ -56,8 +56,6 @@ GONE = "deletes, releases or marks one object: the server says that there is non
 BUILT_IN = "one object of a kind that every server serves"
 NOTHING = "nothing is deleted, forgotten or called done on it: "
 PROVEN = {
-    "kube_runtime/admission/serving.py _remove_configurations": GONE,
-    "kube_runtime/admission/serving.py _shared_ca": BUILT_IN,
     "kube_runtime/apply/applier.py _bring": NOTHING + "the kind is looked up again, and the object applied",
     "kube_runtime/apply/applier.py _read": "one object, in the version and scope in which it was just looked up",
     "kube_runtime/apply/applier.py intended": NOTHING + "an object of a kind that is not served can't be created",

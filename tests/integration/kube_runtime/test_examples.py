@@ -7,7 +7,6 @@ import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from kube_crds import crd_of
 from kube_runtime import (
     Applier,
     Client,
-    Invalid,
-    KubeError,
     Manager,
     ManagerOptions,
     NotFound,
@@ -27,7 +24,6 @@ from kube_runtime import (
     dump_yaml,
     parse_objects,
 )
-from kube_runtime.admission.serving import WebhookServer
 from kube_runtime.command import load_operator
 from tests.kinds import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
 from tests.waiting import eventually, is_gone
@@ -104,24 +100,18 @@ async def example(name: str, client: Client, namespace: str) -> AsyncIterator[Ru
     """Run an example as `kube-runtime run` does, with its CRD, in a namespace."""
     operator = load_operator(FOLDER / f"{name}.py")
     await client.apply(SERVICE_ACCOUNTS, "default", {}, namespace, field_manager="test")  # which Pods have
-    crds = "---\n".join(dump_yaml(crd_of(kind)) for kind in {*operator.kinds, *_reviewed(operator)})
+    crds = "---\n".join(dump_yaml(crd_of(kind)) for kind in operator.kinds)
     applier = Applier(client, field_manager="test")
     (await applier.apply(parse_objects(crds), (), prune=False)).raise_first_failure()
     manager, stopping = Manager(client, ManagerOptions(name=operator.name), namespace=namespace), asyncio.Event()
     operator.setup(manager)
-    if operator.webhooks:
-        WebhookServer(operator.name, operator.webhooks, ("127.0.0.1", 0), None).setup(manager, namespace)
     running = asyncio.create_task(manager.run(stopping))
-    kinds = {*operator.kinds, *_reviewed(operator)}
+    kinds = operator.kinds
     try:
         yield Running(client, namespace, Resource.of(*kinds) if kinds else None)
     finally:
         stopping.set()
         await running
-
-
-def _reviewed(operator: Any) -> set[Any]:
-    return {each.resource.type for each in operator.webhooks}
 
 
 def test_every_example_is_tested() -> None:
@@ -286,23 +276,3 @@ async def test_index(client: Client, namespace: str) -> None:
             document = {"metadata": {"name": name, "labels": {"app": app}}, "spec": POD}
             await client.create(PODS, document, namespace, field_manager="user")
         await running.status({"pods": 2})
-
-
-async def test_admission(client: Client, namespace: str) -> None:
-    async with example("admission", client, namespace) as running:
-        create = partial(client.create, running.kind, namespace=namespace, field_manager="user", dry_run=True)
-
-        async def is_asked() -> bool:
-            try:
-                cake = await create({"metadata": {"name": "one"}, "spec": {"flavour": "lemon"}})
-                await create({"metadata": {"name": "two"}, "spec": {"flavour": "soap"}})
-            except Invalid as error:
-                return "nobody likes soap" in str(error) and cake.spec.pieces == 12
-            except KubeError:
-                return False  # the API server follows CRDs and configurations with a delay
-            return False
-
-        await eventually(is_asked)
-        await running.create({"flavour": "lemon"})
-        with pytest.raises(Invalid, match="may not glue pieces together"):
-            await running.change({"pieces": 6})

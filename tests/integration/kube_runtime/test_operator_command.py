@@ -11,7 +11,6 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,8 +19,8 @@ import yaml
 from kube_runtime import Applier, Client, NotFound, NotServed, Resource, dump_yaml, parse_objects
 from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
-from tests.kinds import CONFIG_MAPS, WEBHOOKS
-from tests.waiting import eventually, is_gone
+from tests.kinds import CONFIG_MAPS
+from tests.waiting import eventually
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 COMMAND = Path(sys.executable).with_name("kube-runtime")
@@ -89,10 +88,6 @@ class Word(CustomResource, frozen=True, kw_only=True):
 class Status(Struct, frozen=True, kw_only=True):
     said: bool = True
 
-@operator.validates(Word)
-def check(word, review):
-    return None
-
 @operator.reconciles(Word)
 async def say(word, owner):
     if word.metadata.name == "slow":
@@ -111,7 +106,7 @@ async def test_operator_says_what_it_does_and_what_is_to_be_done(
     file.write_text(SPEAKING)
     line = SPEAKING.splitlines().index("        time.sleep(3)") + 1
     words = Resource.dynamic("speaking.example.com", "v1", "Word", "words", namespaced=True)
-    options = ("--kubeconfig", kcp, "--namespace", namespace, "--log-format", "text", "--webhooks", "127.0.0.1:0")
+    options = ("--kubeconfig", kcp, "--namespace", namespace, "--log-format", "text")
     with log.open("wb") as written:
         process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=written)
     try:
@@ -130,12 +125,7 @@ async def test_operator_says_what_it_does_and_what_is_to_be_done(
     lines = log.read_text()
     assert process.returncode == 0
     assert f"speaking reconciles Word (speaking.example.com/v1) in the namespace {namespace}" in lines
-    assert re.search(r"webhooks at https://127.0.0.1:[1-9]\d+: /validate/words.speaking.example.com", lines)
     assert lines.count("Traceback") == 1
-    assert await is_gone(client.get(WEBHOOKS, "speaking")), "it would block all writes of the kind"
-
-
-VALIDATING = MARKING + "operator.validates(CONFIG_MAPS)(lambda item, review: None)"
 
 
 @pytest.mark.parametrize(("option", "at_work"), [("--leader-elect", 1), ("--shards", 2)])
@@ -182,21 +172,11 @@ async def _settled_on(at_work: int, marked: Callable[..., Awaitable[set[str]]]) 
     return found if len(found) == at_work else None
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "error"),
-    [
-        (MARKING, ["--shards"], "outside of a Pod, --leader-elect and --shards need --lease-namespace"),
-        (VALIDATING, [], "expected --webhooks HOST:PORT"),
-        (VALIDATING, ["--webhooks", ":9443"], "needs the host that the API server calls, or --webhook-service"),
-    ],
-)
-def test_option_that_is_missing_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: list[str], error: str
-) -> None:
+def test_option_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "unused_operator.py"
-    file.write_text(text)
-    assert main(["run", str(file), *options]) == 2
-    assert error in capsys.readouterr().err
+    file.write_text(MARKING)
+    assert main(["run", str(file), "--shards"]) == 2
+    assert "outside of a Pod, --leader-elect and --shards need --lease-namespace" in capsys.readouterr().err
 
 
 async def test_busy_port_is_one_line_with_its_address(kcp: Path, namespace: str, tmp_path: Path) -> None:
@@ -209,18 +189,6 @@ async def test_busy_port_is_one_line_with_its_address(kcp: Path, namespace: str,
         _, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 2
     assert [line for line in errors.decode().splitlines() if address not in line] == []
-
-
-async def test_busy_port_of_webhooks_is_one_line(kcp: Path, namespace: str, tmp_path: Path) -> None:
-    file = tmp_path / "operator.py"
-    file.write_text(VALIDATING)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        options = ("--kubeconfig", kcp, "--namespace", namespace, "--webhooks", address, "--log-level", "error")
-        process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=PIPE)
-        _, errors = await asyncio.wait_for(process.communicate(), 60)
-    (line,) = errors.decode().splitlines()
-    assert (process.returncode, line.split(": ")[:2]) == (2, ["error", f"webhooks can't be served at {address}"])
 
 
 @pytest.mark.parametrize("words", [["--help"], ["new", "--help"], ["crds", "--help"], ["run", "--help"]])
@@ -245,43 +213,42 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     assert (named["kind"], named["plural"]) == ("WebPage", "webpages")
     assert "resources: [webpages, webpages/status]" in (tmp_path / "web-pages/manifest.yaml").read_text()
     kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
-    roles = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
-    assert kinds == ["ServiceAccount", *roles, "Service", "Deployment"]
+    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
 
 
-async def test_new_project_serves_webhooks_with_the_rights_of_its_manifest(
-    client: Client, kcp: Path, tmp_path: Path
+async def test_new_project_works_with_the_rights_of_its_manifest(
+    client: Client, kcp: Path, namespace: str, tmp_path: Path
 ) -> None:
     new = await asyncio.create_subprocess_exec(COMMAND, "new", "tea-pots", cwd=tmp_path, stdout=DEVNULL)
     assert await new.wait() == 0
     file = tmp_path / "tea-pots/tea_pots_operator.py"
-    file.write_text(file.read_text() + "operator.validates(TeaPot)(lambda item, review: 'no more tea')\n")
     manifest = parse_objects((file.parent / "manifest.yaml").read_text())
     crds = parse_objects(await asyncio.to_thread(_crds_of, file))
     applied = await Applier(client, field_manager="test").apply((*crds, *manifest), (), prune=False)
     applied.raise_first_failure()
-    (deployment,) = (each.document for each in manifest if each.document["kind"] == "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
 
     config = yaml.safe_load(await asyncio.to_thread(kcp.read_text))
     config["users"][0]["user"]["as"] = "system:serviceaccount:default:tea-pots"
     (tmp_path / "kubeconfig").write_text(dump_yaml(config))
     options = ("--kubeconfig", tmp_path / "kubeconfig", "--leader-elect", "--lease-namespace", "default")
-    process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *container["args"], *options, stderr=PIPE)
+    process = await asyncio.create_subprocess_exec(COMMAND, "run", file, *options, stderr=PIPE)
+    tea_pots = Resource.dynamic("tea-pots.example.com", "v1", "TeaPot", "teapots", namespaced=True)
 
-    async def called() -> Any:
-        if await is_gone(client.get(WEBHOOKS, "tea-pots")):
-            return None
-        return (await client.get(WEBHOOKS, "tea-pots"))["webhooks"][0]["clientConfig"]["service"]
+    async def applied_text() -> bool:
+        try:
+            child = await client.get(CONFIG_MAPS, "one", namespace)
+        except NotFound:
+            return False
+        return bool(child["data"] == {"text": "hi"})
 
     try:
-        service = await eventually(called)
+        await client.create(
+            tea_pots, {"metadata": {"name": "one"}, "spec": {"text": "hi"}}, namespace, field_manager="me"
+        )
+        await eventually(applied_text)
     finally:
         process.send_signal(signal.SIGTERM)
         _, errors = await process.communicate()
-        await client.delete(WEBHOOKS, "tea-pots")
-    path = "/validate/teapots.tea-pots.example.com"
-    assert service == {"namespace": "default", "name": "tea-pots", "port": 443, "path": path}
     levels = {msgspec.json.decode(line)["level"] for line in errors.splitlines()}
     assert (process.returncode, levels) == (0, {"info"}), errors.decode()
 

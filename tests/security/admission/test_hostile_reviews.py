@@ -12,13 +12,9 @@ import httpx
 import msgspec
 import pytest
 
-from kube_runtime import SYSTEM_CLOCK, Client, KubeconfigPolicy
+from kube_runtime import SYSTEM_CLOCK
 from kube_runtime.admission.review import MAX_BYTES_PER_ADDRESS, MAX_REVIEW_BYTES, ReviewedObject
-from kube_runtime.admission.serving import WebhookServer
-from kube_runtime.admission.webhooks import Webhook
 from kube_runtime.byte_budget import ByteBudget, TooManyBytes
-from kube_runtime.manager import Manager
-from kube_simulation import Simulation
 from kyma_certs import CAs, KeyPair, LeafRequest, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.admission import create_app, validator_for
@@ -26,7 +22,6 @@ from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager_api import SyncResource, as_document
 from tests import builders
-from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 URL = "https://kcp/validate/syncresources"
@@ -60,38 +55,6 @@ async def test_bodies_that_do_not_end_take_no_more_than_a_share_of_the_memory() 
     assert 7 * 2 <= MAX_BYTES_PER_ADDRESS / 1024**2 < 7 * 3
     async with client("10.0.0.66") as again:
         assert (await again.post(URL, content=b" " * MAX_REVIEW_BYTES)).status_code == 400
-
-
-async def test_webhooks_of_an_operator_keep_no_more_of_bodies_that_do_not_end(simulation: Simulation) -> None:
-    webhook = Webhook(resource=CONFIG_MAPS, function=lambda *_: None, mutates=False, operations=["CREATE"])
-    server = WebhookServer("hooks", [webhook], ("127.0.0.1", 0), None)
-    policy = KubeconfigPolicy(allow_insecure=True)
-    async with await Client.from_kubeconfig(simulation.cluster("one").kubeconfig, policy=policy) as kubernetes:
-        manager = Manager(kubernetes)
-        server.setup(manager, None)
-        async with manager.background(), httpx.AsyncClient(verify=False) as client:  # noqa: S501
-            await manager.start()
-            url = httpx.URL(server.client_of(webhook)["url"])
-            unfinished = [await begin(url, size=MAX_REVIEW_BYTES - 1) for _ in range(6)]
-            answers = [asyncio.create_task(reader.readline()) for reader, _ in unfinished]
-            await eventually(lambda: sum(each.done() for each in answers) == 4)
-            assert {each.result().split()[1] for each in answers if each.done()} == {b"503"}
-            for _, writer in unfinished:
-                writer.transport.abort()
-            await asyncio.wait(answers)
-            assert (await client.post(url, content=review())).status_code == 200
-            assert (await client.post(url, content=b" " * (MAX_REVIEW_BYTES + 1))).status_code == 400
-        await server.close()
-
-
-async def begin(url: httpx.URL, *, size: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Send all but one byte of a body."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    reader, writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-    writer.write(f"POST {url.path} HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: {size + 1}\r\n\r\n".encode())
-    writer.write(bytes(size))
-    return reader, writer
 
 
 def test_budget_is_given_back_whatever_happens() -> None:

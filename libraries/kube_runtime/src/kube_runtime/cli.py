@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from kube_runtime.resource import ObjectKey
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
@@ -22,13 +20,6 @@ def _address(text: str) -> tuple[str, int]:
     if not separator or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"invalid address {text!r}: expected host:port")
     return host.strip("[]"), int(port)
-
-
-def _service(text: str) -> ObjectKey:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        raise argparse.ArgumentTypeError(f"invalid Service {text!r}: expected NAMESPACE/NAME")
-    return ObjectKey(namespace, name)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -49,18 +40,6 @@ def parser() -> argparse.ArgumentParser:
     replicas.add_argument("--leader-elect", action="store_true", help="one of several replicas reconciles")
     replicas.add_argument("--shards", action="store_true", help="all replicas share the objects among them")
     runs.add_argument("--lease-namespace", help="namespace of the replicas' Leases; by default that of the Pod")
-    runs.add_argument(
-        "--webhooks",
-        type=_address,
-        metavar="HOST:PORT",
-        help="serve validation and mutation there: :9443, or the address that the API server calls",
-    )
-    runs.add_argument(
-        "--webhook-service",
-        type=_service,
-        metavar="NAMESPACE/NAME",
-        help="the Service that leads there; else the webhooks are removed at the stop",
-    )
     runs.add_argument(
         "--log-format",
         choices=("json", "text"),

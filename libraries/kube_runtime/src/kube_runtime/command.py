@@ -105,21 +105,12 @@ def _run(operator: Operator, given: argparse.Namespace) -> None:
     lease_namespace = given.lease_namespace or namespace_of_pod()
     if (given.leader_elect or given.shards) and lease_namespace is None:
         raise OperatorMistaken("outside of a Pod, --leader-elect and --shards need --lease-namespace")
-    if operator.webhooks and given.webhooks is None:
-        raise OperatorMistaken(f"{given.file} declares webhooks: expected --webhooks HOST:PORT")
-    if operator.webhooks and given.webhook_service is None and given.webhooks[0] in _EVERY_ADDRESS:
-        raise OperatorMistaken("--webhooks needs the host that the API server calls, or --webhook-service")
 
     def setup(manager: Manager) -> None:
         if given.shards:
             operator.setup(manager)
         else:
             operator.setup(manager, lambda _key: operator.name)
-        if operator.webhooks:
-            from kube_runtime.admission.serving import WebhookServer  # noqa: PLC0415 - for these operators alone
-
-            server = WebhookServer(operator.name, operator.webhooks, given.webhooks, given.webhook_service)
-            server.setup(manager, given.namespace)
 
     def sharding(client: Client) -> Sharding:
         if lease_namespace is None or not (given.leader_elect or given.shards):
@@ -137,5 +128,4 @@ def _run(operator: Operator, given: argparse.Namespace) -> None:
     )
 
 
-_EVERY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 - refused
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -8,13 +8,12 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kube_crds import CustomResource
-from kube_runtime.admission.webhooks import Mutate, Operation, Review, Validate, Webhook
 from kube_runtime.client.client import Client
 from kube_runtime.controller.causes import Causes
 from kube_runtime.controller.controller import Controller
@@ -25,7 +24,7 @@ from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.owner import Owner, ReadObjects, controlled_by, metadata_of
 from kube_runtime.resource import JsonObject, ObjectKey, Resource
 
-__all__ = ["OPERATOR_NAME", "Operator", "Owner", "Review"]
+__all__ = ["OPERATOR_NAME", "Operator", "Owner"]
 
 T = TypeVar("T")
 Reconcile = Callable[[T, Owner[T]], Awaitable[float | None]]
@@ -55,16 +54,13 @@ class Operator:
             raise ValueError(f"invalid name of an operator {name!r}: expected {OPERATOR_NAME.pattern}")
         self.name = name
         self._operated: dict[str, _Operated[Any]] = {}
-        self.webhooks: list[Webhook[Any]] = []
         self._extensions: list[Callable[[Manager], object]] = []
 
     @property
     def kinds(self) -> list[type[CustomResource]]:
         """The kinds that are declared as classes, which `kube-runtime crds` prints."""
-        operated, reviewed = self._operated.values(), self.webhooks
-        resources = (*(each.resource for each in operated), *(each.resource for each in reviewed))
-        types = {each.plural_name: each.type for each in resources}
-        return [each for each in types.values() if issubclass(each, CustomResource)]
+        types = (each.resource.type for each in self._operated.values())
+        return [each for each in types if issubclass(each, CustomResource)]
 
     def reconciles(
         self,
@@ -108,34 +104,6 @@ class Operator:
 
         return decorated
 
-    def validates(
-        self, kind: type[T] | Resource[T], *, operations: Sequence[Operation] = ("CREATE", "UPDATE")
-    ) -> Callable[[Validate[T]], Validate[T]]:
-        """Declare the function that checks objects of a kind before they are stored.
-
-        It gets the object, at a deletion the old one, and a Review. It returns why the object is refused, or None.
-        """
-
-        def decorated(function: Validate[T]) -> Validate[T]:
-            self._review(kind, function, mutates=False, operations=operations)
-            return function
-
-        return decorated
-
-    def mutates(
-        self, kind: type[T] | Resource[T], *, operations: Sequence[Operation] = ("CREATE", "UPDATE")
-    ) -> Callable[[Mutate[T]], Mutate[T]]:
-        """Declare the function that completes objects of a kind before they are stored.
-
-        It gets the object and a Review, and returns the object as it is to be stored, or None.
-        """
-
-        def decorated(function: Mutate[T]) -> Mutate[T]:
-            self._review(kind, function, mutates=True, operations=operations)
-            return function
-
-        return decorated
-
     def extends(self, function: Callable[[Manager], object]) -> Callable[[Manager], object]:
         """Declare a function that gets the Manager before the start: for background tasks, checks, controllers."""
         self._extensions.append(function)
@@ -158,8 +126,7 @@ class Operator:
         async def announce() -> None:
             kinds = ", ".join(str(each.resource) for each in self._operated.values()) or "no kinds"
             where = f"the namespace {manager.namespace}" if manager.namespace else "all namespaces"
-            if self._operated or not self.webhooks:  # what serves webhooks says which
-                log.info("%s reconciles %s in %s", self.name, kinds, where)
+            log.info("%s reconciles %s in %s", self.name, kinds, where)
 
         manager.before_start(announce)
 
@@ -174,20 +141,6 @@ class Operator:
         finally:
             stopping.set()
             await running
-
-    def _review(
-        self,
-        kind: type[T] | Resource[T],
-        function: Callable[..., Any],
-        *,
-        mutates: bool,
-        operations: Sequence[Operation],
-    ) -> None:
-        resource = kind if isinstance(kind, Resource) else Resource.of(kind)
-        webhook = Webhook(resource=resource, function=function, mutates=mutates, operations=operations)
-        former = next((each.function for each in self.webhooks if each.path == webhook.path), None)
-        _check(function, resource, former, "(item, review)")
-        self.webhooks.append(webhook)
 
     def _of(self, kind: type[T] | Resource[T]) -> _Operated[T]:
         resource = kind if isinstance(kind, Resource) else Resource.of(kind)
@@ -253,20 +206,15 @@ class _OperatedController(Generic[T]):
         return Result(requeue_after=interval if pause is None else pause)
 
 
-def _check(
-    function: Callable[..., Any],
-    resource: Resource[Any],
-    former: Callable[..., Any] | None,
-    parameters: str = "(item, owner)",
-) -> None:
+def _check(function: Callable[..., Any], resource: Resource[Any], former: Callable[..., Any] | None) -> None:
     """Raise TriggerMistaken for a function that can't be called with what it gets."""
     name = getattr(function, "__name__", repr(function))
-    expected = f"expected async def {name}{parameters}"
+    expected = f"expected async def {name}(item, owner)"
     if former is not None:
         raise TriggerMistaken(f"{name}: {resource} has the function {former.__name__} already; call one of the other")
     try:
         inspect.signature(function).bind(None, None)
     except TypeError as error:
         raise TriggerMistaken(f"{name}: {error}: {expected}") from None
-    if "owner" in parameters and not inspect.iscoroutinefunction(function):
+    if not inspect.iscoroutinefunction(function):
         raise TriggerMistaken(f"{name} is not async: {expected}")
