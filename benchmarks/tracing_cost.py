@@ -6,7 +6,7 @@ rounds, and what counts is the median of the ratios of neighbouring rounds.
 
 - absent: what asks whether there is a trace is replaced by what does not ask
 - off: no tracer, as without an endpoint
-- on: every reconcile is part of a trace of its own; one in a hundred is sampled, and the others are kept for a while
+- on: every reconcile is part of a trace of its own; one in a hundred is sampled
 
 Run by `python -m benchmarks.tracing_cost [--rounds 100] [--keys 100]`.
 """

@@ -96,9 +96,9 @@ async def test_refusal_of_a_gateway_is_retried(tmp_path: Path, status: int) -> N
     assert len(hostile.fields) == 2
 
 
-async def test_refused_attempt_has_its_trace_exported_though_it_was_not_sampled(tmp_path: Path) -> None:
+async def test_refused_attempt_is_a_failed_span_of_the_trace_of_its_change(tmp_path: Path) -> None:
     exported = Exported()
-    async with delivering(tmp_path, Hostile(says(503)), tracer=tracer_with(exported)) as (outbox, _):
+    async with delivering(tmp_path, Hostile(says(503)), tracer=tracer_with(exported, ratio=1.0)) as (outbox, _):
         await asyncio.wait_for(outbox.drained(), TIMEOUT)
         await eventually(lambda: len(exported.spans) == 2)
     assert [each.name for each in exported.spans] == ["delivery", "delivery"]

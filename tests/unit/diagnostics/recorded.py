@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
 from kyma_diagnostics.spans import ChangeTracer
-from kyma_diagnostics.tail import DEFAULT_LIMITS, TailLimits
 
 
 @dataclass(eq=False)
@@ -23,5 +22,5 @@ class Exported(SpanProcessor):
         return [each.name for each in self.spans]
 
 
-def tracer_with(exported: Exported, *, ratio: float = 0.0, limits: TailLimits = DEFAULT_LIMITS) -> ChangeTracer:
-    return ChangeTracer(exported, service="test", sampling_ratio=ratio, limits=limits)
+def tracer_with(exported: Exported, *, ratio: float = 0.0) -> ChangeTracer:
+    return ChangeTracer(exported, service="test", sampling_ratio=ratio)

@@ -1,9 +1,11 @@
-"""Makes the spans of changes with the SDK of OpenTelemetry.
+"""Makes the spans of changes with the SDK of OpenTelemetry, of a share of all traces and of those that are sampled.
 
+A trace is chosen by its id, so that every process comes to the same answer, whether or not those before it make spans.
 What a span says comes from clusters that are not trusted: names and messages are cut, and there are few of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -11,17 +13,17 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes as AnyAttributes
-
-from kyma_diagnostics.tail import DEFAULT_LIMITS, Tail, TailLimits
 
 Attributes = Mapping[str, str | int | float]
 MAX_TEXT = 256
 MAX_ATTRIBUTES = 16
 MAX_NAME = 128
+MAX_SEGMENTS_A_SECOND = 100
+MAX_SEGMENTS_AT_ONCE = 500
 _NO_ATTRIBUTES: Attributes = {}
 _PROPAGATOR = TraceContextTextMapPropagator()
 _LIMITS = SpanLimits(
@@ -43,17 +45,16 @@ class ChangeTracer:
         service: str,
         instance: str = "",
         sampling_ratio: float = 0.0,
-        limits: TailLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._tail = Tail(exporter, limits)
+        head = HeadSampler(sampling_ratio)
         described = {"service.name": service, "service.instance.id": instance}
         provider = TracerProvider(
-            sampler=HeadSampler(sampling_ratio),
+            sampler=ParentBased(head, remote_parent_sampled=head, remote_parent_not_sampled=head),
             resource=Resource({key: value for key, value in described.items() if value}),
             span_limits=_LIMITS,
             shutdown_on_exit=False,
         )
-        provider.add_span_processor(self._tail)
+        provider.add_span_processor(exporter)
         self._tracer = provider.get_tracer("kyma")
 
     @contextmanager
@@ -67,11 +68,10 @@ class ChangeTracer:
     ) -> Iterator[None]:
         """Continue a trace of another process or task, or begin one where it is empty.
 
-        Nothing is measured for a text that names no trace, nor for a trace with too many spans.
+        Nothing is measured for a text that names no trace.
         """
         context = _PROPAGATOR.extract({"traceparent": trace}, context=Context()) if trace else Context()
-        known = _span_context(context)
-        if trace and not (known.is_valid and self._tail.admits(known.trace_id)):
+        if trace and not _span_context(context).is_valid:
             yield
             return
         began = None if started is None else int(started.timestamp() * 1e9)
@@ -82,9 +82,8 @@ class ChangeTracer:
     def part(
         self, name: str, attributes: Attributes = _NO_ATTRIBUTES, *, expected: tuple[type[Exception], ...] = ()
     ) -> Iterator[None]:
-        """Measure a part of the present segment; nothing where that has ended or has too many."""
-        span = trace.get_current_span()
-        if not span.is_recording() or not self._tail.admits(span.get_span_context().trace_id):
+        """Measure a part of the present segment; nothing where that has ended or is not sampled."""
+        if not trace.get_current_span().is_recording():
             yield
             return
         with self._measured(name, None, attributes, began=None, expected=expected):
@@ -92,19 +91,16 @@ class ChangeTracer:
 
     def traceparent(self) -> str:
         """Return the name of the present span; nothing outside of a trace."""
-        if not trace.get_current_span().is_recording():
+        if not _span_context(None).is_valid:
             return ""
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier)
         return carrier.get("traceparent", "")
 
     def exemplar(self) -> dict[str, str] | None:
-        """Return the id of the present trace, None where it is not exported as far as that is known."""
-        span = trace.get_current_span()
-        context = span.get_span_context()
-        if not span.is_recording() or not self._tail.exports(context):
-            return None
-        return {"trace_id": trace.format_trace_id(context.trace_id)}
+        """Return the id of the present trace, None where it is not exported."""
+        context = _span_context(None)
+        return {"trace_id": trace.format_trace_id(context.trace_id)} if context.trace_flags.sampled else None
 
     def failed(self, reason: str) -> None:
         """Mark the present span as failed."""
@@ -140,13 +136,16 @@ class ChangeTracer:
 
 
 class HeadSampler(Sampler):
-    """Samples a share of all traces by their ids, and those that the sender has sampled; records all others, too.
+    """Samples a share of all traces by their ids, and those that the sender has sampled: within a rate.
 
-    By the id, every process comes to the same answer, whether or not those before it make spans.
+    Senders are not trusted: they choose the ids, too.
     """
 
-    def __init__(self, ratio: float) -> None:
+    def __init__(self, ratio: float, now: Callable[[], float] = time.monotonic) -> None:
         self._by_id = TraceIdRatioBased(ratio)
+        self._now = now
+        self._allowance = float(MAX_SEGMENTS_AT_ONCE)
+        self._allowed_at = now()
 
     def should_sample(
         self,
@@ -158,16 +157,25 @@ class HeadSampler(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """Decide on one span."""
-        parent = _span_context(parent_context)
-        is_sampled = parent.is_valid and parent.trace_flags.sampled
-        if not is_sampled:
-            is_sampled = self._by_id.should_sample(None, trace_id, name).decision is Decision.RECORD_AND_SAMPLE
-        return SamplingResult(Decision.RECORD_AND_SAMPLE if is_sampled else Decision.RECORD_ONLY, attributes)
+        """Decide on the first span of a segment."""
+        chosen = _span_context(parent_context).trace_flags.sampled or (
+            self._by_id.should_sample(None, trace_id, name).decision is Decision.RECORD_AND_SAMPLE
+        )
+        is_sampled = chosen and self._grants()
+        return SamplingResult(Decision.RECORD_AND_SAMPLE if is_sampled else Decision.DROP, attributes)
 
     def get_description(self) -> str:
         """Return what the sampler is called."""
         return f"HeadSampler{{{self._by_id.get_description()}}}"
+
+    def _grants(self) -> bool:
+        now = self._now()
+        earned = (now - self._allowed_at) * MAX_SEGMENTS_A_SECOND
+        self._allowed_at = now
+        self._allowance = min(float(MAX_SEGMENTS_AT_ONCE), self._allowance + earned)
+        is_granted = self._allowance >= 1
+        self._allowance -= is_granted
+        return is_granted
 
 
 def _cut(text: str, most: int = MAX_TEXT) -> str:

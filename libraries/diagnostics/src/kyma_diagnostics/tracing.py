@@ -26,8 +26,7 @@ class TracingUnavailable(Exception):
 class TracingOptions:
     """Where spans are sent, and which: nowhere without an endpoint.
 
-    `sampling_ratio` is the share of changes that is sent whatever comes of them. Those that fail or take long are sent
-    in any case.
+    `sampling_ratio` is the share of changes.
     """
 
     service: str

@@ -77,7 +77,7 @@ def run(
             envvar="MODULE_MANAGER_TRACE_SAMPLING_RATIO",
             min=0,
             max=1,
-            help="Share of changes whose traces are sent; failed and slow ones are sent in any case.",
+            help="Share of changes whose traces are sent.",
         ),
     ] = 0.01,
     debug_socket: Annotated[

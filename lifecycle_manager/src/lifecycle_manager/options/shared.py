@@ -53,8 +53,7 @@ TraceSamplingRatio = Annotated[
     Share,
     Field(
         validation_alias="trace-sampling-ratio",
-        description="share of changes whose traces are sent; those of changes that fail or take more than a second "
-        "are sent in any case",
+        description="share of changes whose traces are sent",
     ),
 ]
 FipsOnly = Annotated[
