@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy
 from kube_runtime.leases.lease import LEASES, Lease
 from kyma_demo import processes
 from kyma_demo.rollout.fleet import FAILING, FIRST, GOOD, simulated_fleet
-from kyma_demo.rollout.screen import NoScreen
+from kyma_demo.rollout.screen import RolloutScreen
 from kyma_demo.rollout.story import RolloutStory
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
@@ -76,7 +77,7 @@ async def test_replicas_of_the_service_keep_the_limits_while_each_is_frozen_in_t
         kcp = await stack.enter_async_context(
             await Client.from_kubeconfig(fleet.kcp.kubeconfig, options=options, policy=policy)
         )
-        story = RolloutStory(fleet, kcp, NoScreen(), has_watchers=False)
+        story = RolloutStory(fleet, kcp, RolloutScreen(Console(quiet=True)), has_watchers=False)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(story.run())
             await eventually(partial(has_begun, kcp), within=TAKE_OVER_SECONDS, every=POLL_SECONDS)

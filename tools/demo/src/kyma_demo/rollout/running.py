@@ -14,7 +14,7 @@ from kube_runtime import Client, ClientOptions, KubeconfigPolicy, KubeError
 from kyma_demo import processes
 from kyma_demo.report import step_document
 from kyma_demo.rollout.fleet import MODULE, simulated_fleet
-from kyma_demo.rollout.screen import NoScreen, screen_of
+from kyma_demo.rollout.screen import RolloutScreen
 from kyma_demo.rollout.story import RolloutStory
 from kyma_demo.rollout.watchers import SimulatedWatchers
 from kyma_demo.running import demo_folder
@@ -44,9 +44,8 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     pace = min(1.0, clusters / CLUSTERS)
-    screen = NoScreen() if as_document else screen_of(console)
+    screen = RolloutScreen(Console(quiet=True) if as_document else console)
     async with AsyncExitStack() as stack:
-        stack.callback(screen.close)
         fleet = await stack.enter_async_context(simulated_fleet(clusters, pace=pace, soak_seconds=pace * SOAK_SECONDS))
         kubeconfig = write_private(folder / "kcp.yaml", msgspec.json.encode(fleet.kcp.kubeconfig).decode())
         page_port, event_port = free_port(), free_port()
