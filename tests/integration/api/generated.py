@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lifecycle_manager_api.validation import INT_OR_STRING
+INT_OR_STRING = "integer or string"
 
 Schema = Mapping[str, Any]
 

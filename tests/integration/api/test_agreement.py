@@ -1,4 +1,4 @@
-"""`validate` and an API server accept the same objects: generated from the schemas."""
+"""What an API server accepts is decoded, and written without loss: generated from the schemas."""
 
 import asyncio
 import json
@@ -18,7 +18,6 @@ from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import as_document, decode
 from lifecycle_manager_api.crds import KINDS
 from lifecycle_manager_api.kinds import ApiObject
-from lifecycle_manager_api.validation import validate
 from tests.integration.api.generated import documents
 from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read
 
@@ -72,7 +71,9 @@ def server(kcp: Path) -> Iterator[Server]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
 @given(data=st.data())
 @EXAMPLES
-def test_spec_is_valid_for_both_or_for_neither(server: Server, kind: type[ApiObject], data: st.DataObject) -> None:
+def test_spec_that_is_accepted_is_read_and_written_without_loss(
+    server: Server, kind: type[ApiObject], data: st.DataObject
+) -> None:
     spec = data.draw(documents(object_schema(kind), "spec"))
     document = _document(kind, {"spec": spec})
 
@@ -87,7 +88,7 @@ def test_spec_is_valid_for_both_or_for_neither(server: Server, kind: type[ApiObj
 @pytest.mark.parametrize("kind", WITH_STATUS, ids=lambda kind: kind.KIND)
 @given(data=st.data())
 @EXAMPLES
-def test_status_is_valid_for_both_or_for_neither(
+def test_status_that_is_accepted_is_read_and_written_without_loss(
     server: Server, stored: Callable[[type[ApiObject]], dict[str, Any]], kind: type[ApiObject], data: st.DataObject
 ) -> None:
     status = data.draw(documents(object_schema(kind), "status"))
@@ -128,16 +129,11 @@ def stored(server: Server) -> Iterator[Callable[[type[ApiObject]], dict[str, Any
 
 
 def _agree(kind: type[ApiObject], document: dict[str, Any], refused: Invalid | None) -> None:
-    problems = validate(document)
     event("taken" if refused is None else "refused")
-    assert bool(problems) == (refused is not None), (problems, refused)
     if refused is not None:
-        assert {problem.field for problem in problems} & {cause.field for cause in refused.causes}
+        assert refused.causes
         return
-    if document["spec"].get("channels") == []:
-        return  # an empty list is left out of a document, and this one list is asked for by a rule
     known = decode(kind, json.dumps(document))
-    assert validate(as_document(known)) == ()
     assert decode(kind, json.dumps(as_document(known))) == known
 
 

@@ -1,11 +1,10 @@
-"""An API server rejects invalid objects with the field; `validate` does the same without a server."""
+"""An API server rejects invalid objects with the field."""
 
 from typing import Any, NamedTuple
 
 import pytest
 
 from kube_runtime import Client, Invalid, KubeError
-from lifecycle_manager_api.validation import validate
 from tests.integration.api.objects import COMPLETE, RESOURCES, in_namespace, read, with_value
 
 LONG = "a" * 33
@@ -197,7 +196,6 @@ async def test_invalid_object_is_rejected_with_its_field(served: Client, namespa
 
     assert isinstance(refused.value, Invalid)
     assert bad.field in {cause.field for cause in refused.value.causes}
-    assert bad.field in {problem.field for problem in validate(document)}
 
 
 async def _write(client: Client, good: dict[str, Any], bad: dict[str, Any], *, status: bool) -> None:
@@ -225,8 +223,6 @@ async def test_kyma_and_module_are_immutable(served: Client, namespace: str, bas
         await served.replace(resource, made["metadata"]["name"], changed, namespace, field_manager="test")
 
     assert {cause.field for cause in refused.value.causes} == {f"spec.{field}"}
-    assert [problem.field for problem in validate(changed, made)] == [f"spec.{field}"]
-    assert validate(made, made) == ()
 
 
 async def test_namespace_of_a_module_can_be_neither_changed_nor_removed_nor_added(

@@ -4,7 +4,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from lifecycle_manager_api import (
@@ -14,13 +13,11 @@ from lifecycle_manager_api import (
     ModuleTemplate,
     NotDecodable,
     ObjectMeta,
-    SyncResource,
     as_document,
     decode,
     decode_list,
     encode,
 )
-from lifecycle_manager_api.editing import edited
 
 KYMA: dict[str, Any] = {
     "apiVersion": "operator.kyma-project.io/v1beta2",
@@ -120,57 +117,3 @@ def test_document_to_apply_has_only_set_fields() -> None:
         "spec": {"channel": "regular", "modules": [{"name": "a"}]},
     }
     assert decode(Kyma, encode(kyma)) == kyma
-
-
-def test_edit_keeps_unknown_fields() -> None:
-    kyma = decode(Kyma, BODY)
-    telemetry, serverless = kyma.spec.modules
-    modules = (serverless, msgspec.structs.replace(telemetry, managed=False), KymaModule(name="new"))
-    wanted = msgspec.structs.replace(kyma, spec=msgspec.structs.replace(kyma.spec, channel="fast", modules=modules))
-
-    document = json.loads(edited(BODY, wanted))
-
-    assert document["metadata"] == KYMA["metadata"]
-    assert document["status"] == KYMA["status"]
-    assert document["spec"] == {
-        "channel": "fast",
-        "futureSetting": {"deep": [1, 2]},
-        "modules": [
-            {"name": "serverless", "channel": "fast", "futureFlag": False},
-            {"name": "telemetry", "managed": False, "futureFlag": True},
-            {"name": "new"},
-        ],
-    }
-
-
-def test_edit_without_changes_returns_the_same_object() -> None:
-    assert json.loads(edited(BODY, decode(Kyma, BODY))) == KYMA
-
-
-def test_edit_removes_fields_that_become_empty() -> None:
-    kyma = decode(Kyma, BODY)
-    wanted = msgspec.structs.replace(kyma, metadata=msgspec.structs.replace(kyma.metadata, labels={}))
-
-    assert "labels" not in json.loads(edited(BODY, wanted))["metadata"]
-
-
-def test_edit_of_a_list_without_keys_keeps_unchanged_items() -> None:
-    synced = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "x", "name": "a", "future": 1}
-    other = synced | {"name": "b"}
-    document = {
-        "apiVersion": "operator.kyma-project.io/v1alpha1",
-        "kind": "SyncResource",
-        "spec": {"kyma": "demo", "module": "m", "resource": ""},
-        "status": {"synced": [synced, other]},
-    }
-    sync = decode(SyncResource, json.dumps(document))
-    wanted = msgspec.structs.replace(sync, status=msgspec.structs.replace(sync.status, synced=sync.status.synced[1:]))
-
-    assert json.loads(edited(json.dumps(document), wanted))["status"] == {"synced": [other]}
-
-
-def test_edit_of_another_kind_is_rejected() -> None:
-    template = {"apiVersion": "operator.kyma-project.io/v1beta2", "kind": "ModuleTemplate", "spec": {"descriptor": {}}}
-
-    with pytest.raises(NotDecodable):
-        edited(BODY, decode(ModuleTemplate, json.dumps(template)))

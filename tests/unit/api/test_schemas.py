@@ -10,11 +10,10 @@ import pytest
 import lifecycle_manager_api
 from kube_crds import Struct, keyed_by, object_schema, schema, schema_of
 from kube_runtime import parse_objects
-from lifecycle_manager_api import ApiObject, Kyma, WaveRules, cel, names
+from lifecycle_manager_api import ApiObject, Kyma, WaveRules, names
 from lifecycle_manager_api.crds import KINDS, all_crds, crd_for
 from lifecycle_manager_api.documents import plain
 from lifecycle_manager_api.module_policy import DENIED
-from lifecycle_manager_api.validation import validate
 
 COPIES = Path("charts/lifecycle-manager/files/crds")
 
@@ -97,21 +96,11 @@ def test_copies_of_the_charts_are_up_to_date() -> None:
     assert copies == {crd["metadata"]["name"]: crd for crd in all_crds()}, "run `make charts` and commit what it writes"
 
 
-def test_every_cel_rule_has_a_python_equivalent() -> None:
-    for crd in all_crds():
-        for rule in _rules(crd):
-            assert rule in cel.BY_RULE
-
-
 def test_old_version_is_not_served_and_keeps_everything() -> None:
     versions = {each["name"]: each for each in crd_for(Kyma)["spec"]["versions"]}
 
     assert versions["v1beta1"]["served"] is versions["v1beta1"]["storage"] is False
     assert versions["v1beta1"]["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] is True
-
-
-def test_object_of_an_unsupported_kind_is_a_problem() -> None:
-    assert [str(each) for each in validate({"apiVersion": "v1", "kind": "Pod"})] == ["kind: Unsupported value: v1 Pod"]
 
 
 def test_all_public_names_exist() -> None:
@@ -145,13 +134,4 @@ def _defaults(schema: object) -> list[object]:
     if isinstance(schema, dict):
         own = [schema["default"]] if "default" in schema and not isinstance(schema["default"], dict) else []
         return own + [each for value in schema.values() for each in _defaults(value)]
-    return []
-
-
-def _rules(value: object) -> list[str]:
-    if isinstance(value, dict):
-        own = [each["rule"] for each in value.get("x-kubernetes-validations", ())]
-        return own + [rule for each in value.values() for rule in _rules(each)]
-    if isinstance(value, list):
-        return [rule for each in value for rule in _rules(each)]
     return []

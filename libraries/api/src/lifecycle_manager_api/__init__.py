@@ -1,9 +1,8 @@
 """The resources of Kyma Lifecycle Manager as typed, immutable objects.
 
-Start with `decode` and `as_document`. Modules that not everybody needs: `validation` checks an object as an API server
-does, `editing` changes an object and keeps fields that this version does not know, `crds` has the
-CustomResourceDefinitions, `policy_checks` checks objects against a ModulePolicy, and `pod_security` Pods against the
-Pod Security Standards. Labels, annotations and finalizers are in `names`.
+Start with `decode` and `as_document`. Modules that not everybody needs: `crds` has the CustomResourceDefinitions,
+`policy_checks` checks objects against a ModulePolicy, and `pod_security` Pods against the Pod Security Standards.
+Labels, annotations and finalizers are in `names`.
 """
 
 from kube_crds import Condition, ConditionStatus, OwnerReference, find, set_condition

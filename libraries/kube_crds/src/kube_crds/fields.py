@@ -1,6 +1,5 @@
 """Validation rules of fields, in addition to their types. They become part of the CRD; decoding does not check them."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,20 +8,10 @@ REQUIRED_KEY = "required"
 
 
 class CelRule(NamedTuple):
-    """A validation rule in CEL, the message for objects that violate it, and the same rule in Python.
-
-    `holds` gets the value and, on an update, the old value (None on a creation). A rule that uses `oldSelf` is
-    evaluated on updates only, as in an API server.
-    """
+    """A validation rule in CEL, and the message for objects that violate it."""
 
     rule: str
     message: str
-    holds: Callable[[Any, Any], bool]
-
-    @property
-    def on_updates_only(self) -> bool:
-        """Tell whether the rule compares with the old value."""
-        return "oldSelf" in self.rule
 
 
 def schema(**keywords: Any) -> msgspec.Meta:
