@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kyma_diagnostics.spans import MAX_TEXT
+from kyma_diagnostics.spans import MAX_SEGMENTS_AT_ONCE, MAX_TEXT
 from tests.unit.diagnostics.recorded import Exported, tracer_with
 
 REMOTE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-00"
@@ -95,6 +95,16 @@ def test_names_of_clusters_are_cut(trace: str, name: str) -> None:
         assert len(span.attributes or {}) <= 16
         assert all(len(str(value)) <= MAX_TEXT for value in (span.attributes or {}).values())
         assert len(span.status.description or "") <= MAX_TEXT
+
+
+def test_flood_of_sampled_traces_is_exported_within_a_rate() -> None:
+    exported = Exported()
+    tracer = tracer_with(exported)
+    for number in range(1, 20 * MAX_SEGMENTS_AT_ONCE):
+        with tracer.segment("verification", f"00-{number:032x}-0123456789abcdef-01"):
+            pass
+
+    assert MAX_SEGMENTS_AT_ONCE <= len(exported.spans) < 3 * MAX_SEGMENTS_AT_ONCE
 
 
 def test_processes_agree_on_the_share_of_traces_by_their_ids() -> None:
