@@ -125,7 +125,7 @@ PROVEN = {
     "lifecycle_manager/module_config/reading.py find_some": "one Module CR, in a version and scope that is served",
     "lifecycle_manager/module_config/writes.py _delete": GONE,
     "lifecycle_manager/module_config/writes.py _set_condition": GONE,
-    "lifecycle_manager/module_config/writes.py apply": NOTHING + "a report that the namespace is missing",
+    "lifecycle_manager/module_config/writes.py carry_out": NOTHING + "a report that the namespace is missing",
     "lifecycle_manager/module_config/writes.py why_refused": NOTHING + "a report that the namespace is missing",
     "lifecycle_manager/module_cr_status/controller.py reconcile": NOTHING
     + "the status is read again before it is written",

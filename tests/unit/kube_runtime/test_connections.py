@@ -109,7 +109,7 @@ async def test_client_that_is_closed_ends_its_requests_under_way() -> None:
         door.may_answer.set()
 
 
-async def test_burst_finds_the_connections_of_the_one_before_until_they_were_idle_for_too_long() -> None:
+async def test_burst_finds_the_connections_of_the_one_before_until_they_are_closed() -> None:
     door = Door()
     async with door.serving(), await door.client(keep_alive_seconds=0.2) as client:
         await burst(door, client)

@@ -16,7 +16,7 @@ from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Read
 from lifecycle_manager.module_config.rules import (
     ApplyModuleConfig,
     DeleteModuleConfig,
-    End,
+    NothingToRead,
     SetCondition,
     distinct_name,
     end_before_reading,
@@ -201,7 +201,7 @@ def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> 
 
 def test_module_without_configuration_has_its_configs_deleted() -> None:
     end = end_before_reading(snapshot(NOTHING_READ, builders.module_config()))
-    assert end == End((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
+    assert end == NothingToRead((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
@@ -260,18 +260,20 @@ def test_existing_module_config_keeps_its_name() -> None:
 TEMPLATE = builders.template()
 
 
-def end(kyma: Kyma | None, template: ModuleTemplate | None = TEMPLATE, module: str = "cloud-resources") -> End | None:
+def end(
+    kyma: Kyma | None, template: ModuleTemplate | None = TEMPLATE, module: str = "cloud-resources"
+) -> NothingToRead | None:
     """Return the end of a reconcile of a module with a ModuleConfig, None where its Module CRs are read."""
     seen = snapshot(NOTHING_READ, builders.module_config())
     return end_before_reading(replace(seen, item=kyma, template=template, module=module))
 
 
-DELETED = End((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
+DELETED = NothingToRead((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
 
 
 def test_kyma_without_a_state_decides_nothing() -> None:
     """A Kyma restored from a back-up has no status yet; taking that for 'no modules' would remove everything."""
-    assert end(builders.kyma()) == End()
+    assert end(builders.kyma()) == NothingToRead()
 
 
 def test_module_whose_template_is_missing_keeps_the_configuration_that_it_has() -> None:

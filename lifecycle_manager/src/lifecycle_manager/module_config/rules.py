@@ -60,14 +60,14 @@ class SetCondition:
 Write = ApplyModuleConfig | DeleteModuleConfig | SetCondition
 
 
-class End(NamedTuple):
+class NothingToRead(NamedTuple):
     """What is written where nothing is to be read, and whether the module is forgotten then."""
 
     writes: tuple[Write, ...] = ()
     forget: bool = False
 
 
-def end_before_reading(seen: ModuleConfigSnapshot) -> End | None:
+def end_before_reading(seen: ModuleConfigSnapshot) -> NothingToRead | None:
     """Return the end of a reconcile that reads nothing, None where a module has a configuration.
 
     It has one while the status of the Kyma lists the module, which it does until the module is removed, unless the
@@ -75,14 +75,14 @@ def end_before_reading(seen: ModuleConfigSnapshot) -> End | None:
     ModuleConfigs stay: they are deleted only when it is certain that they are not wanted.
     """
     if seen.item is None:
-        return End(_deletions(seen.existing), forget=True)
+        return NothingToRead(_deletions(seen.existing), forget=True)
     if seen.item.status.state is State.EMPTY:
-        return End()
+        return NothingToRead()
     is_listed = any(each.name == seen.module for each in seen.item.status.modules)
     is_enabled = seen.template is None or seen.template.spec.enable_module_config
     if not (is_listed and is_enabled):
-        return End(_deletions(seen.existing), forget=True)
-    return End() if seen.template is None and not seen.existing else None
+        return NothingToRead(_deletions(seen.existing), forget=True)
+    return NothingToRead() if seen.template is None and not seen.existing else None
 
 
 def _deletions(configs: Iterable[ModuleConfig]) -> tuple[Write, ...]:
