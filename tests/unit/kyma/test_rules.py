@@ -373,19 +373,21 @@ RESTRICTED = Offer.of(
 
 def test_removed_module_takes_the_sync_resources_that_nothing_else_takes() -> None:
     """Those of its ModuleConfigs are deleted with these; those of modules that are requested or there stay."""
-    listed = list(map(builders.module_status, ("gone", "there", "mandatory")))
+    listed = list(map(builders.module_status, ("gone", "going", "there", "mandatory")))
     kyma = introduced(status={"state": "Ready", "modules": listed})
     owner = {"apiVersion": "v1", "kind": "ModuleConfig", "name": "of-a-config", "uid": "uid"}
     resources = (
         builders.sync_resource("left", module="gone"),
         builders.sync_resource("of-a-config", module="gone", ownerReferences=[owner]),
         builders.sync_resource("deleting", module="gone", deletionTimestamp=DELETED),
+        builders.sync_resource("its-manager-runs", module="going"),
         builders.sync_resource("of-another", module="there"),
         builders.sync_resource("of-a-mandatory-one", module="mandatory"),
         builders.sync_resource("never-listed", module="other"),
     )
-    manifests = (builders.manifest("there"), builders.manifest("mandatory", mandatory=True))
-    for modules, deleted in ((["gone"], []), ([], ["left"])):
+    going = builders.manifest("going", deletionTimestamp=DELETED)
+    manifests = (going, builders.manifest("there"), builders.manifest("mandatory", mandatory=True))
+    for modules, deleted in ((["gone", "going"], []), ([], ["left", "its-manager-runs"])):
         inner = skr_kyma(kyma, modules=[{"name": each} for each in modules])
         seen = snapshot(kyma, SkrView(inner), sync_resources=resources, manifests=manifests)
         changes = wanted_of(seen, inner.spec).changes
@@ -640,6 +642,10 @@ def test_deletion_has_the_order_that_leaves_no_objects() -> None:
     assert "module cloud-resources" in operation(first)
 
     assert first.end.requeue_after == 600  # then it is stuck
+    of_none = (*there.sync_resources, builders.sync_resource("with-its-manager", module="warden"))
+    beside = planned(replace(there, sync_resources=of_none))
+    assert steps.DeleteSyncResource(of_none[1]) in beside.in_kcp
+    assert steps.DeleteSyncResource(of_none[0]) not in beside.in_kcp  # whose module has a ModuleConfig
 
     second = planned(replace(there, manifests=()))
     assert second.status.modules == ()

@@ -5,7 +5,7 @@ any more is being removed as long as its Manifest exists, and after that as long
 that users have left, or whose objects are still being deleted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -196,11 +196,21 @@ def _configured(snapshot: KymaSnapshot) -> frozenset[str]:
 
 
 def _left(snapshot: KymaSnapshot, spec: KymaSpec) -> Iterator[SyncResource]:
-    """Yield the SyncResources of modules that the status lists for the last time: removed, with nothing to wait for."""
-    there = {module.name for module in spec.modules} | {module_of_manifest(each) for each in snapshot.manifests}
-    removed = {status.name for status in snapshot.kyma.status.modules} - there - _configured(snapshot)
-    for each in snapshot.sync_resources if removed else ():
-        if each.spec.module in removed and not owning_configs(each) and not each.metadata.being_deleted:
+    """Yield the SyncResources of removed modules that no ModuleConfig takes along."""
+    removed = {status.name for status in snapshot.kyma.status.modules} - {module.name for module in spec.modules}
+    there = {module_of_manifest(each) for each in snapshot.manifests if not each.metadata.being_deleted}
+    yield from taken_by_none(snapshot, removed - there) if removed else ()
+
+
+def taken_by_none(snapshot: KymaSnapshot, modules: Collection[str]) -> Iterator[SyncResource]:
+    """Yield the SyncResources of modules without ModuleConfigs that are still to be deleted.
+
+    Not after the Manifest: that may wait for an object in them which its manager has to clean up.
+    """
+    configured = _configured(snapshot)
+    for each in snapshot.sync_resources:
+        is_left = not owning_configs(each) and not each.metadata.being_deleted
+        if is_left and each.spec.module in modules and each.spec.module not in configured:
             yield each
 
 

@@ -22,7 +22,7 @@ from lifecycle_manager.kyma.module_status import module_cr_of
 from lifecycle_manager.kyma.rules import pause
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import deleting_status
-from lifecycle_manager.kyma.wanted import DeleteManifest, DeleteSyncResource, ModuleChange
+from lifecycle_manager.kyma.wanted import DeleteManifest, DeleteSyncResource, ModuleChange, taken_by_none
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.skr import AccessSecretMissing, ClusterClaimed, failure_of
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, SyncResource, find, names
@@ -167,8 +167,9 @@ def _stage(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
         return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else DeletionOutcome()
     if seen.manifests:
         waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
-        held = (each for each in seen.manifests if not each.metadata.being_deleted)
-        return _wait(seen, waits, tuple(DeleteManifest(each.metadata.name) for each in held), purge=seen.manifests)
+        held = (DeleteManifest(each.metadata.name) for each in seen.manifests if not each.metadata.being_deleted)
+        left = map(DeleteSyncResource, taken_by_none(seen, {module_of_manifest(each) for each in seen.manifests}))
+        return _wait(seen, waits, (*held, *left), purge=seen.manifests)
     if waits := _configurations(seen):
         return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
     if has_no_access or isinstance(error, ClusterClaimed):
