@@ -1,7 +1,6 @@
 """The image pull Secret of an SKR: a copy of that of KCP, which the Pods of modules and of the Watcher name.
 
-Another version in KCP reaches every SKR at once; what others do to a copy is corrected at the interval, and by the
-first reconcile of a new process. The copy is the
+Another version in KCP reaches every SKR at once; what others do to a copy is corrected at the interval. The copy is the
 Lifecycle Manager's own: whatever has its name in kyma-system is overwritten, and replaced where a field of it may not
 be changed. An SKR that refuses it keeps its modules; its Kyma says why. The copy is deleted with the Kyma.
 
@@ -12,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from kube_runtime import ApiError, Change, JsonObject
 from lifecycle_manager.contract.conditions import PULL_SECRET_REFUSED, PULL_SECRET_SYNC
+from lifecycle_manager.contract.offsets import offset_of
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.kyma import reasons
-from lifecycle_manager_api import names
+from lifecycle_manager_api import Kyma, find, names
 from lifecycle_manager_api.conditions import NewCondition
 
 RETRY_SECONDS = 15.0
@@ -61,14 +61,27 @@ class PullSecret:
         known = self.copy.condition
         return max(self.copy.due_at - self.now, 0.0) if known is not None and known[1] != "True" else None
 
+    def inherited(self, kyma: Kyma) -> "PullSecret":
+        """Return it with the copy that an earlier process has written, if the Kyma says so.
+
+        That is written again some time within the interval, which differs from Kyma to Kyma: not everywhere at once.
+        """
+        known = find(kyma.status.conditions, PULL_SECRET_SYNC)
+        if self.copy.version or self.secret is None or known is None or known.status != "True":
+            return self
+        condition = (known.type, known.status, known.reason, known.message)
+        return self._with_copy(condition, self.interval_seconds * offset_of(kyma.metadata.name))
+
     def written(self) -> "PullSecret":
         condition: NewCondition = (PULL_SECRET_SYNC, "True", reasons.READY, f"the cluster has the Secret {self.name}")
-        return replace(self, copy=PullSecretCopy(self.version, condition, self.now + self.interval_seconds))
+        return self._with_copy(condition, self.interval_seconds)
 
     def refused(self, error: ApiError) -> "PullSecret":
         message = f"Secret {names.SKR_NAMESPACE}/{self.name} can't be written: {error}"
-        condition: NewCondition = (PULL_SECRET_SYNC, "False", PULL_SECRET_REFUSED, message)
-        return replace(self, copy=PullSecretCopy(self.version, condition, self.now + RETRY_SECONDS))
+        return self._with_copy((PULL_SECRET_SYNC, "False", PULL_SECRET_REFUSED, message), RETRY_SECONDS)
+
+    def _with_copy(self, condition: NewCondition, seconds: float) -> "PullSecret":
+        return replace(self, copy=PullSecretCopy(self.version, condition, self.now + seconds))
 
 
 def copy_for_skr(secret: Secret) -> JsonObject:

@@ -188,18 +188,18 @@ class KymaSnapshots:
             module_configs=tuple(filter(self.policies.is_in_place, configs)),
             sync_resources=tuple(filter(self.policies.is_in_place, resources)),
             brake=self.brake.of(name, kyma, has_objects=has_objects),
-            pull_secret=self._pull_secret(state),
+            pull_secret=self._pull_secret(kyma, state),
             repeats=state.repeats,
             namespace_problems=state.note_problems(kyma, causes.of(ModuleConfigsWritten)),
             settings=self.settings,
         )
 
-    def _pull_secret(self, state: KymaState) -> PullSecret | None:
+    def _pull_secret(self, kyma: Kyma, state: KymaState) -> PullSecret | None:
         if self.pull_secrets is None:
             return None
         name, now = self.settings.pull_secret, self.manager.clock.monotonic()
         secret = self.pull_secrets.get(ObjectKey(names.KCP_NAMESPACE, name))
-        return PullSecret(name, secret, state.pull_secret, self.settings.interval_seconds, now)
+        return PullSecret(name, secret, state.pull_secret, self.settings.interval_seconds, now).inherited(kyma)
 
     async def read_skr(
         self, skr: Client, seen: KymaSnapshot, state: KymaState, *, metadata_suffices: bool = False

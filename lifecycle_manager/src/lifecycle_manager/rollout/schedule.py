@@ -72,6 +72,7 @@ class Schedule:
     _policy: MaintenancePolicy | None = field(default=None, init=False)
     _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
+    _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
     _targets: "tuple[Offer | None, dict[str, dict[str, RolloutTarget]]]" = field(default=(None, {}), init=False)
     _in_force: "_InForce | None" = field(default=None, init=False)
     _held: tuple[int, float, dict[str, datetime]] = field(default=(-1, 0.0, {}), init=False)
@@ -102,7 +103,7 @@ class Schedule:
         self._read_policy()
         return Timing(
             now=self.clock.now(),
-            released_at=dict(release_times(self.releases.cache.list())),
+            released_at=self._released_at(),
             max_delay=self.settings.max_delay,
             policy=self._policy,
             policy_error=self._policy_error,
@@ -172,6 +173,12 @@ class Schedule:
                 continue
             if is_excluded(kyma.metadata.labels, release):
                 yield kyma
+
+    def _released_at(self) -> dict[str, datetime]:
+        state = self.releases.cache.changes
+        if self._released[0] != state:
+            self._released = (state, dict(release_times(self.releases.cache.list())))
+        return self._released[1]
 
     def _read_policy(self) -> None:
         file = self._file
