@@ -17,10 +17,12 @@ from lifecycle_manager.contract.signals import (
     ModulesProtected,
     ObjectChanged,
     ObjectReference,
+    SyncResourceApplied,
     WatcherEventReceived,
 )
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import names
+from tests import builders
 from tests.unit.fleet_of_triggers import Trigger, open_fleet, recorded_triggers
 from tests.world import KCP
 
@@ -114,12 +116,14 @@ def signals_of(signal: type[Any]) -> Iterable[Any]:
         ObjectReference(names.GROUP, "Kyma", names.SKR_NAMESPACE, "default"),
         ObjectReference("", "ConfigMap", "default", "one"),
     ]
+    applied = builders.sync_resource("uses-fast-sync", kyma="uses-fast", module="api")
     given: dict[type[Any], list[Any]] = {
         CAsChanged: [CAsChanged()],
         DescriptorFound: [DescriptorFound(KCP, "api-1.0.0")],
         ModuleConfigsWritten: [ModuleConfigsWritten("uses-fast", "api", problem) for problem in ("", "forbidden")],
         ModulesProtected: [ModulesProtected()],
         ObjectChanged: [ObjectChanged("uses-fast", each, "UPDATE") for each in references],
+        SyncResourceApplied: [SyncResourceApplied(applied)],
         WatcherEventReceived: [WatcherEventReceived("uses-fast", is_canary=each, at=0.0) for each in (True, False)],
     }
     return given.get(signal) or ([signal("uses-fast")] if issubclass(signal, KymaSignal) else [])

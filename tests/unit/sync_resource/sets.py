@@ -39,6 +39,7 @@ def reconciled(seen: SyncResourceSnapshot, world: RecordedSet | None = None) -> 
         in_removal_by_others=lambda _: frozenset(),
         reader=cast("SyncResourceReader", _Known(seen)),
         latency=ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK),
+        publish=lambda _: 0,
     )
     state = SyncResourceState(objects=found.objects_of(seen.resource))
     key: ObjectKey = SYNC_RESOURCES.key_of(seen.resource)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple, Self
 
 from kube_runtime import ObjectKey
-from lifecycle_manager_api import ResourceReference, names
+from lifecycle_manager_api import ResourceReference, SyncResource, names
 
 
 class ObjectReference(NamedTuple):
@@ -128,6 +128,16 @@ class WatcherEventReceived(KymaSignal):
 
     is_canary: bool
     at: float = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SyncResourceApplied:
+    """A SyncResource has another status, which is about to be written to KCP.
+
+    What its user waits for is written to the SKR meanwhile, not a request and an event later.
+    """
+
+    resource: SyncResource
 
 
 @dataclass(frozen=True, slots=True)

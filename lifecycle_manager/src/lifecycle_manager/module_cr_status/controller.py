@@ -3,7 +3,7 @@
 A status is reconciled when
 
 - another version of the Module CR was read, or the Module Manager has answered to it
-- what was made of it has another status
+- what was made of it is applied, or has another status
 - its ModuleConfig is deleted, as the last one that was read says
 - its SKR answers again, or is replaced
 - a change is on its way for longer than the limits in `rules`
@@ -36,7 +36,7 @@ from kube_runtime.tracing import part
 from lifecycle_manager.contract.changes import generation_changed, versions
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import config_of
 from lifecycle_manager.module_cr_status import rules
 from lifecycle_manager.module_cr_status.module_cr import ModuleCrInSkr
@@ -91,6 +91,7 @@ def setup(
     # Not as the controller's own kind: what is known of a ModuleConfig is needed once more when it is gone.
     controller.watches(configs, to=lambda change: map(MODULE_CONFIGS.key_of, versions(change)[:1]), when=status_changed)
     controller.watches(sync_resources, to=lambda change: made_from(change.old, change.new), when=application_changed)
+    controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
     controller.receives(ClusterReplaced, to=of_kyma, priority=Priority.RESYNC)
     reader = ModuleCrReader(configs, sync_resources, policies, manager.clock)

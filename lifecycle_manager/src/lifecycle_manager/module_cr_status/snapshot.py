@@ -1,12 +1,13 @@
 """What the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import msgspec
 
 from kube_runtime import Causes, Clock, Index, Informer, ObjectKey
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
 from lifecycle_manager.module_cr_status.status import Fields, ModuleCrEvent
 from lifecycle_manager.object_set import Policies
@@ -104,8 +105,7 @@ class ModuleCrReader:
             deleted = msgspec.structs.replace(config.metadata, deletion_timestamp=self.clock.now())
             config = msgspec.structs.replace(config, metadata=deleted)
         reference, seconds = config.spec.resource_ref, self.clock.monotonic()
-        resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name)
-        verdict = replace(verdict_of(config, resources), status=module_fields_of(config))
+        verdict = replace(verdict_of(config, self._resources(config, causes)), status=module_fields_of(config))
         memory = state.remembered(reference.uid if reference is not None else "", causes)
         memory.note(verdict, seconds)
         return ModuleCrSnapshot(
@@ -116,6 +116,13 @@ class ModuleCrReader:
             seconds=seconds,
             is_released=is_released,
         )
+
+    def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
+        """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""
+        applied = {each.resource.metadata.uid: each.resource for each in causes.of(SyncResourceApplied)}
+        for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name):
+            newest = applied.get(each.metadata.uid, each)
+            yield newest if newest.metadata.generation == each.metadata.generation else each
 
 
 def is_settled(verdict: Verdict) -> bool:

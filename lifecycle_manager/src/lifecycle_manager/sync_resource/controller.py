@@ -38,7 +38,6 @@ from kube_runtime import (
     RequestTooLarge,
     Result,
 )
-from lifecycle_manager.contract.changes import finalizer_removed, generation_changed
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import (
@@ -47,8 +46,9 @@ from lifecycle_manager.contract.signals import (
     ModulesProtected,
     ObjectChanged,
     ResyncRequested,
+    SyncResourceApplied,
 )
-from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS, config_of
+from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
@@ -71,7 +71,16 @@ from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, de
 from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
-from lifecycle_manager.sync_resource.rules import READINESS_SECONDS, creates_namespaces, is_paused
+from lifecycle_manager.sync_resource.changes import (
+    kyma_deletion_began,
+    lost_objects,
+    modules_added_or_removed,
+    observed_at_of,
+    pause_ended,
+    spec_changed,
+    users_change_arrived,
+)
+from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager.sync_resource.snapshot import (
     SYNC_RESOURCES_BY_CLAIM,
     SyncResourceReader,
@@ -79,7 +88,7 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceState,
 )
 from lifecycle_manager.sync_resource.status import NOT_PROTECTED, Refusal, TooManyObjects, is_refused
-from lifecycle_manager_api import Kyma, ModuleConfig, ModulePolicy, State, SyncResource, names
+from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
 
 log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
@@ -200,6 +209,7 @@ def setup(
         in_removal_by_others=in_removal_by_others,
         reader=reader,
         latency=latency,
+        publish=manager.publish,
     )
     controller.reconciles(engine.reconcile, unforeseen=engine.report_unforeseen)
     return controller
@@ -211,6 +221,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
 
     reader: SyncResourceReader
     latency: ChangeLatency
+    publish: Callable[[object], int]
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: SyncResourceState) -> Result:
         """Bring the objects to the SKR, or remove them there, and write the status. Raises what failed."""
@@ -310,6 +321,8 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             state.remember(set(state.inventory) - report.lost)
         elif applied.changed:
             self._report_change(resource, Counter(str(each.action) for each in applied.outcomes))
+        if status != resource.status:
+            self.publish(SyncResourceApplied(msgspec.structs.replace(resource, status=status)))
         now = self.clock.monotonic()
         due = now + report.requeue_after
         check_due = due if seen.announced is None else min(due, state.check_due)
@@ -318,7 +331,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
         return result
 
     def _report_change(self, resource: SyncResource, objects: Mapping[str, int]) -> None:
-        observed_at = _observed_at(resource)
+        observed_at = observed_at_of(resource)
         self.latency.sync_resource_applied(observed_at)
         log.info(
             "sync resource applied",
@@ -347,54 +360,3 @@ def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float 
 def refused_as_unprotected(sync_resources: Informer[SyncResource], _: ModulesProtected) -> Iterable[ObjectKey]:
     """Return the SyncResources that were refused as modules were not kept apart."""
     return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if is_refused(each, NOT_PROTECTED)]
-
-
-def users_change_arrived(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
-    """Tell whether a SyncResource was made from the change of a Module CR that was last written to its ModuleConfig.
-
-    Its user waits for it. What a Module Manager alone says of that does not count.
-    """
-    if change.new is None:
-        return False
-    was_observed_at = _observed_at(change.old) if change.old is not None else ""
-    config = configs.get(ObjectKey(change.new.metadata.namespace, config_of(change.new)))
-    return config is not None and was_observed_at != _observed_at(change.new) == _observed_at(config) != ""
-
-
-def _observed_at(resource: ModuleConfig | SyncResource) -> str:
-    return resource.metadata.annotations.get(names.OBSERVED_AT, "")
-
-
-def spec_changed(change: Change[SyncResource]) -> bool:
-    old, new = change.old, change.new
-    return (
-        old is None
-        or new is None
-        or generation_changed(change)
-        or old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
-        or creates_namespaces(old) != creates_namespaces(new)
-        or finalizer_removed(names.SYNC_RESOURCE_FINALIZER, change)
-    )
-
-
-def lost_objects(change: Change[SyncResource]) -> bool:
-    """Tell whether objects left the inventory of a SyncResource, so that another one may take them."""
-    old, new = change.old, change.new
-    return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
-
-
-def kyma_deletion_began(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma is deleted, or was marked for deletion."""
-    old, new = change.old, change.new
-    return new is None or (new.metadata.being_deleted and (old is None or not old.metadata.being_deleted))
-
-
-def modules_added_or_removed(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma has other modules than before."""
-    old, new = ({each.name for each in kyma.status.modules} if kyma else set() for kyma in (change.old, change.new))
-    return old != new
-
-
-def pause_ended(change: Change[Kyma]) -> bool:
-    """Tell whether a Kyma is no longer paused: what waited is carried out."""
-    return is_paused(change.old) and not is_paused(change.new)
