@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 import uvloop
 
+from http_guard.memory import return_large_blocks
 from skr_watcher import delivery, main, recorder, server
 from skr_watcher.logs import configure_logs
-from skr_watcher.memory import return_large_blocks
 from skr_watcher.settings import SkrWatcherSettings
 
 WORK_MS = 0.02
@@ -147,7 +147,7 @@ def observe() -> None:
         await main.run(SkrWatcherSettings.from_environment())
 
     configure_logs("INFO")
-    return_large_blocks()
+    return_large_blocks(main.LARGE_BYTES)
     uvloop.run(run())
     Path(sys.argv[1]).write_bytes(msgspec.json.encode(observer.result()))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from http_guard import Bounds, server_for
+from http_guard.memory import keep_from_collector, return_large_blocks
 from kyma_certs import FipsMode, FipsUnavailable, ReloadingServerContext, fips_mode
 from kyma_diagnostics import TracingOptions, TracingUnavailable, tracing
 from kyma_diagnostics.debug_server import DebugSocketUnusable, debug_socket
@@ -17,7 +18,6 @@ from skr_watcher.changes import HEARTBEAT, ObjectChange, heartbeat
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.heartbeat import send_heartbeats
 from skr_watcher.logs import configure_logs
-from skr_watcher.memory import keep_from_collector, return_large_blocks
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Outbox
 from skr_watcher.pressure import Lateness
@@ -32,6 +32,8 @@ log = logging.getLogger("skr_watcher")
 
 MAX_PROBE_CONNECTIONS = 32
 MAX_NAMED_CHANGES = 20
+LARGE_BYTES = 512 * 1024
+"""More than one read from a connection: each would cost two more system calls."""
 
 
 def main() -> None:
@@ -42,7 +44,7 @@ def main() -> None:
     except (SettingInvalid, FipsUnavailable) as error:
         sys.exit(f"skr-watcher: {error}")
     configure_logs(settings.log_level)
-    return_large_blocks()
+    return_large_blocks(LARGE_BYTES)
     options = TracingOptions("skr-watcher", settings.otlp_endpoint, settings.trace_sampling_ratio)
     try:
         with tracing(options) as tracer:

@@ -3,7 +3,7 @@
 Limits: MAX_REPEATS, REVERTED_SECONDS; the intervals are in `settings`.
 
 May delete: Manifests of modules that users do not request any more or that this Kyma may not have, never those of
-mandatory modules; then the SyncResources of the module that no ModuleConfig takes with it. In the SKR the image pull
+mandatory modules; with them the SyncResources of the module that no ModuleConfig takes along. In the SKR the image pull
 Secret, to create it again where a field of it may not be changed, and the finalizer of Lifecycle Manager on a Kyma CR
 that a user deletes.
 """

@@ -11,18 +11,17 @@ A TLS connection has about 300 kB of buffers. The C library keeps what it once g
 blocks have a mapping each, which goes back to the system with its connection.
 """
 
-import ctypes
 import gc
 import sys
 
+from http_guard.memory import return_large_blocks
+
 SWITCH_SECONDS = 0.0005
 MAPPED_BYTES = 64 * 1024
-_M_MMAP_THRESHOLD = -3  # of mallopt(3)
 
 
 async def tune_process() -> None:
     """Do all of it for this process, once its caches hold everything."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
-    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:  # musl and macOS have none
-        set_option(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+    return_large_blocks(MAPPED_BYTES)

@@ -4,9 +4,10 @@ The stages are the Manifests, the ModuleConfigs and SyncResources, the Watcher a
 in the SKR, and the finalizer. The domains of the Watcher and the catalog see from the Kyma's conditions that it is
 their turn.
 
-May delete: all Manifests of the Kyma; once they are gone, the SyncResources that are not deleted with a ModuleConfig;
-in the SKR the Kyma CR, the image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of
-others on what is being deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
+May delete: all Manifests of the Kyma, and with them the SyncResources of their modules that no ModuleConfig takes
+along; once they are gone, the other SyncResources that are not deleted with a ModuleConfig; in the SKR the Kyma CR, the
+image pull Secret and the Kyma CRD, once all of the stages before are done. Finalizers of others on what is being
+deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KCP only with
 `--remove-finalizers-of-others`, once its access Secret is gone. Nothing while the brake holds its deletion
 (`skr.brake`).
 """

@@ -1,8 +1,8 @@
-"""Returns the memory of large request bodies to the system as soon as they are answered.
+"""Returns the memory of large buffers to the system as soon as they are freed.
 
-By default the C library keeps freed blocks of up to 32 MiB for reuse. Here those would be bodies of reviews, which are
-large only sometimes. So it is configured to allocate larger blocks from the system and to return them. The size of one
-read from a connection stays below that limit: above it, each read would cost two more system calls.
+By default the C library keeps freed blocks of up to 32 MiB for reuse. Here those would be bodies of requests, which are
+large only sometimes, and buffers of TLS connections that are closed. So it is configured to allocate larger blocks from
+the system and to return them.
 
 It also keeps the garbage collector from visiting the objects of imported modules, which stay for good: a full
 collection of them takes tens of milliseconds, in which nobody is answered.
@@ -13,14 +13,15 @@ import gc
 from collections.abc import Callable
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-LARGE_BYTES = 512 * 1024
+MIN_TRIMMED_BYTES = 128 * 1024
+"""The C library's own: with less it would give back, and ask for, the end of the heap all the time."""
 
 
-def return_large_blocks() -> None:
-    """Configure the C library to return large blocks; without effect if it lacks the option."""
+def return_large_blocks(large_bytes: int) -> None:
+    """Configure the C library to return blocks of this size; without effect if it lacks the option."""
     if mallopt := _of_c_library("mallopt"):
-        for option in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD):
-            mallopt(option, LARGE_BYTES)
+        mallopt(M_MMAP_THRESHOLD, large_bytes)
+        mallopt(M_TRIM_THRESHOLD, max(large_bytes, MIN_TRIMMED_BYTES))
 
 
 def keep_from_collector() -> None:
