@@ -41,6 +41,7 @@ async def test_operators_status_stays_and_its_finalizer_waits_for_no_object_of_t
         for tenant in ("shop", "shop-of-today"):
             await configured(TELEMETRY, environment, {"enrichments": {"cluster": {"name": tenant}}})
             await eventually(partial(operator.has_tenant, tenant), what=f"the pipeline of {tenant}")
+            await eventually(lambda: operator.says("Warning"), what="the operator's answer to it")
         await eventually(lambda: operator.says("Warning", alone=True), what="the operator's status alone")
         await consistently(lambda: operator.says("Warning", alone=True), what="the operator's status alone")
         await eventually(lambda: operator.is_shown("Warning"), what="the operator's state in the Kyma")

@@ -8,6 +8,16 @@ from lifecycle_manager.sync_resource.rules import creates_namespaces, is_paused
 from lifecycle_manager_api import Kyma, ModuleConfig, SyncResource, names
 
 
+def changed_for_user(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource changed and was made from what a user last changed: the user waits for it."""
+    return spec_changed(change) and users_change_arrived(configs, change)
+
+
+def changed_by_manager_alone(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
+    """Tell whether a SyncResource changed, and not for a user. Never both: a change is reconciled once."""
+    return spec_changed(change) and not users_change_arrived(configs, change)
+
+
 def users_change_arrived(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
     """Tell whether a SyncResource was made from the change of a Module CR that was last written to its ModuleConfig.
 

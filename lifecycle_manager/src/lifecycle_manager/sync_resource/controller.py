@@ -72,13 +72,13 @@ from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.changes import (
+    changed_by_manager_alone,
+    changed_for_user,
     kyma_deletion_began,
     lost_objects,
     modules_added_or_removed,
     observed_at_of,
     pause_ended,
-    spec_changed,
-    users_change_arrived,
 )
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager.sync_resource.snapshot import (
@@ -149,8 +149,8 @@ def setup(
         max_per_owner=3,
         not_retried=(SkrAccessError,),
     )
-    controller.watches(sync_resources, when=spec_changed)
-    controller.watches(sync_resources, when=partial(users_change_arrived, configs), priority=Priority.EVENT)
+    controller.watches(sync_resources, when=partial(changed_for_user, configs), priority=Priority.EVENT)
+    controller.watches(sync_resources, when=partial(changed_by_manager_alone, configs))
     controller.watches(sync_resources, to=waiting_for, when=lost_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
