@@ -18,8 +18,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,6 +70,7 @@ EVENT = {
 UNITS = {"cpu": "s", "seconds": "s", "memory": "MB", "applied": "ms", "ready": "ms"}
 Step = Callable[[], Awaitable[None]]
 Numbers = dict[str, float]
+FleetContext = AbstractAsyncContextManager[FleetProcess]
 Watcher = Callable[[Answer], Awaitable[None]]
 """Sends the event of a change that a user made in a cluster."""
 
@@ -84,6 +85,8 @@ class Site:
     registry: str
     folder: Path
     kymas: list[str]
+    event_port: int
+    """Of the Lifecycle Manager."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -93,13 +96,32 @@ class Site:
 
 @dataclass(eq=False)
 class Version:
-    """One of the two versions while it runs. `watcher_of` returns what sends it the events of a cluster."""
+    """One of the two versions while it runs. `watcher_of` returns what sends it the events of a cluster.
+
+    `spent` and `peak` are the CPU time and the most memory of the processes before a restart.
+    """
 
     name: str
     agent: str
     process: LifecycleManagerProcess
     watcher_of: Callable[[str], Awaitable[Watcher]]
+    start_again: Callable[[], Awaitable[LifecycleManagerProcess]]
     numbers: dict[str, Numbers] = field(default_factory=dict)
+    spent: float = 0.0
+    peak: float = 0.0
+
+    async def restart(self) -> None:
+        """Stop the process in order, and wait until another one is ready."""
+        self.spent, self.peak = self.cpu_seconds(), self.peak_memory()
+        self.process = await self.start_again()
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all its processes."""
+        return self.spent + self.process.cpu_seconds()
+
+    def peak_memory(self) -> float:
+        """Return the most memory of one of its processes, in MB."""
+        return max(self.peak, self.process.peak_memory())
 
 
 def main() -> int:
@@ -139,27 +161,41 @@ async def _measure(
 ) -> dict[str, Numbers]:
     """Return the numbers of one version, by phase."""
     kymas = [f"{number:08x}-93a5-4c62-8f0e-2d5c7e1a9f44" for number in range(options.kymas)]
-    async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="go-and-ours-")))
-        clusters = await stack.enter_async_context(LocalClusters.start(skrs=0, audit="Metadata"))
-        kcp = await stack.enter_async_context(
-            await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS)
-        )
-        fleet = await stack.enter_async_context(run_controlled("user_clusters", *kymas))
-        registry = await stack.enter_async_context(real_registry(folder))
-        site = Site(clusters, kcp, fleet, registry, folder, kymas)
-        await _furnish(site)
-        issuing = tasks.create_task(cert_manager.run(kcp))
+    async with open_site((*MODULES, ADDED), kymas) as site, AsyncExitStack() as stack:
+        version = await run(site, stack)
         try:
-            version = await run(site, stack)
             await _phases(site, version, options)
         except TimeoutError:
             print(tail(version.process.child.log, 20), file=sys.stderr)
             raise
-        finally:
-            issuing.cancel()
     print(json.dumps({version.name: version.numbers}), file=sys.stderr)
     return version.numbers
+
+
+@asynccontextmanager
+async def open_site(
+    catalog: Sequence[GoModule], kymas: list[str], clusters_of: Callable[[Path, int], FleetContext] | None = None
+) -> AsyncIterator[Site]:
+    """Start a control plane with a catalog, and the user clusters.
+
+    `clusters_of` returns the latter for a folder and the port of events; without it there is one for each Kyma.
+    """
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
+        folder, port = Path(stack.enter_context(TemporaryDirectory(prefix="go-and-ours-"))), free_port()
+        clusters = await stack.enter_async_context(LocalClusters.start(skrs=0, audit="Metadata"))
+        kcp = await stack.enter_async_context(
+            await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS)
+        )
+        running = run_controlled("user_clusters", *kymas) if clusters_of is None else clusters_of(folder, port)
+        fleet = await stack.enter_async_context(running)
+        registry = await stack.enter_async_context(real_registry(folder))
+        site = Site(clusters, kcp, fleet, registry, folder, kymas, port)
+        await _furnish(site, catalog)
+        issuing = tasks.create_task(cert_manager.run(kcp))
+        try:
+            yield site
+        finally:
+            issuing.cancel()
 
 
 async def _phases(site: Site, version: Version, options: argparse.Namespace) -> None:
@@ -172,7 +208,7 @@ async def _phases(site: Site, version: Version, options: argparse.Namespace) -> 
             await surroundings.apply(site.kcp, access, "infrastructure-manager")
             kyma = surroundings.kyma_of(name, [each.name for each in MODULES], labels)
             await surroundings.apply(site.kcp, kyma, "kyma-environment-broker")
-        await _until(site, lambda kyma: versions_of(kyma) == dict.fromkeys(CHOSEN, modules.OLD))
+        await await_kymas(site, lambda kyma: versions_of(kyma) == dict.fromkeys(CHOSEN, modules.OLD))
 
     async def wait() -> None:
         await asyncio.sleep(options.quiet_seconds)
@@ -180,7 +216,7 @@ async def _phases(site: Site, version: Version, options: argparse.Namespace) -> 
     async def upgrade() -> None:
         for module in MODULES:
             await surroundings.apply(site.kcp, module.release_meta(regular=modules.NEW), "modulectl")
-        await _until(site, lambda kyma: versions_of(kyma) == dict.fromkeys(CHOSEN, modules.NEW))
+        await await_kymas(site, lambda kyma: versions_of(kyma) == dict.fromkeys(CHOSEN, modules.NEW))
 
     async def users_add_a_module() -> None:
         latencies = [await _add_module(site, version, name) for name in site.kymas[: options.users]]
@@ -235,7 +271,7 @@ async def _has_added(site: Site, kyma: str) -> bool:
     return ADDED.name in versions_of(await site.kcp.get(KYMAS, kyma, KCP))
 
 
-async def _until(site: Site, reached: Callable[[Kyma], bool]) -> None:
+async def await_kymas(site: Site, reached: Callable[[Kyma], bool]) -> None:
     """Wait until all Kymas are in a state."""
 
     async def have_reached() -> bool:
@@ -245,12 +281,12 @@ async def _until(site: Site, reached: Callable[[Kyma], bool]) -> None:
         await eventually(have_reached, every=POLL_SECONDS)
 
 
-async def _furnish(site: Site) -> None:
+async def _furnish(site: Site, catalog: Sequence[GoModule]) -> None:
     """Install what both versions find, and bring the modules to registry and catalog."""
     await surroundings.prepare(site.kcp, definitions_of(Path(os.environ[PROGRAM])))
     registries = Registries()
     try:
-        for module in (*MODULES, ADDED):
+        for module in catalog:
             for version in (modules.OLD, modules.NEW):
                 await module.push(registries, site.registry, version)
                 await surroundings.apply(site.kcp, module.template(version), "modulectl")
@@ -269,9 +305,17 @@ async def run_go(site: Site, stack: AsyncExitStack) -> Version:
         "max-concurrent-kyma-reconciles": "10",
         "max-concurrent-manifest-reconciles": "10",
     }
-    go = GoLifecycleManager(Path(os.environ[PROGRAM]), site.kubeconfig, site.folder, options)
-    await go.start()
+    program = Path(os.environ[PROGRAM])
+    go = GoLifecycleManager(program, site.kubeconfig, site.folder, options, listener_port=site.event_port)
     stack.push_async_callback(go.stop)
+
+    async def start_again() -> LifecycleManagerProcess:
+        await go.stop()
+        await go.start()
+        assert go.child is not None
+        return LifecycleManagerProcess(go.child, go.metrics_port)
+
+    process = await start_again()
     client = await stack.enter_async_context(httpx.AsyncClient(timeout=30))
 
     async def watcher_of(kyma: str) -> Watcher:
@@ -286,27 +330,32 @@ async def run_go(site: Site, stack: AsyncExitStack) -> Version:
 
         return send_event
 
-    assert go.child is not None
-    return Version("go", GO, LifecycleManagerProcess(go.child, go.metrics_port), watcher_of)
+    return Version("go", GO, process, watcher_of, start_again)
 
 
-async def run_ours(site: Site, stack: AsyncExitStack) -> Version:
-    """Run this version, with its defaults where the Go version has them."""
+async def run_ours(site: Site, stack: AsyncExitStack, given: Sequence[str] = ()) -> Version:
+    """Run this version, with its defaults where the Go version has them, and further options."""
     await apply_crds(site.kcp)
-    running = run_lifecycle_manager(
-        site.kubeconfig, port := free_port(), site.folder, more=(f"--oci-registry-host=http://{site.registry}",)
-    )
-    process = await stack.enter_async_context(running)
-    await process.wait_until_ready()
-    numbers = itertools.count()
+    more, numbers = (f"--oci-registry-host=http://{site.registry}", *given), itertools.count()
+    running = await stack.enter_async_context(AsyncExitStack())
+
+    async def start_again() -> LifecycleManagerProcess:
+        await running.aclose()
+        process = await running.enter_async_context(
+            run_lifecycle_manager(site.kubeconfig, site.event_port, site.folder, more=more)
+        )
+        await process.wait_until_ready()
+        return process
+
+    process = await start_again()
 
     async def watcher_of(kyma: str) -> Watcher:
         """Return what sends events as the Watcher of this version does."""
-        user = user_of(next(numbers), await site.kcp.get(SECRETS, f"{kyma}-webhook-tls", KCP), port)
+        user = user_of(next(numbers), await site.kcp.get(SECRETS, f"{kyma}-webhook-tls", KCP), site.event_port)
         stack.push_async_callback(user.client.aclose)
         return user.send_event
 
-    return Version("ours", OURS, process, watcher_of)
+    return Version("ours", OURS, process, watcher_of, start_again)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,14 @@ import uvloop
 
 from benchmarks.day import observing, report
 from benchmarks.day.actions import ACTIONS, mistake
+from benchmarks.day.clock import Clock
 from benchmarks.day.documents import MANDATORY
-from benchmarks.day.judging import Span
 from benchmarks.day.operators import PAGES, Used, read_pages, use_klm
+from benchmarks.day.population import KCP
 from benchmarks.day.prometheus import waits_of
 from benchmarks.day.real import run_real_clusters
-from benchmarks.day.script import MISTAKES, Entry, edits_a_second, entries_between
-from benchmarks.day.stage import KCP, Stage, open_stage
+from benchmarks.day.script import entries_between
+from benchmarks.day.stage import Stage, open_stage
 from benchmarks.processes.fleet_documents import CONFIGURED
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS
@@ -31,7 +32,6 @@ from lifecycle_manager_api import State
 START_SECONDS = 1_800.0
 SAME_HOURS = (23.0, 47.0)
 SERIES = ("count by (instance) ({job!=''})", "sum by (resource) (kube_runtime_informer_objects)")
-SETTLE_SECONDS = 120.0
 
 
 def main() -> int:
@@ -73,7 +73,16 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.__stderr__, flush=True)
         samples.clear()
         audit = (stage.clusters.kcp.directory / "audit.log").stat().st_size
-        day, used = Day(stage, options), Used()
+        used = Used()
+        day = Clock(
+            stage,
+            begin=options.begin,
+            hours=options.hours,
+            speed=options.speed,
+            script=entries_between(options.begin, options.begin + options.hours),
+            actions=ACTIONS,
+            mistake=mistake,
+        )
         stage.background += [
             asyncio.ensure_future(use_klm(stage, used)),
             *(asyncio.ensure_future(read_pages(stage, number, used)) for number in range(PAGES)),
@@ -81,7 +90,7 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         ]
         people = asyncio.ensure_future(real.edit())
         await day.run()
-        await asyncio.sleep(min(SETTLE_SECONDS, 30))
+        await asyncio.sleep(30)
         people.cancel()
         pending = await day.wait_for_pending()
         sampling.cancel()
@@ -109,7 +118,7 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
             "left": sorted(stage.left | stage.leaving),
             "pending": pending
             + [{"cluster": name, "cut_off": False, "edited": at} for name, at in real.pending.items()],
-            "wrong": await day.wrong(),
+            "wrong": await _wrong(stage),
             "not ready": await _not_ready(stage),
             "watchers": await stage.fleet.do("watchers"),
             "processes": observing.peaks(samples),
@@ -125,90 +134,26 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
     return report.write(folder, found, day.spans, day.hour_of)
 
 
-class Day:
-    """The clock of a day: what happens, and users' changes."""
-
-    def __init__(self, stage: Stage, options: argparse.Namespace) -> None:
-        self.stage = stage
-        self.options = options
-        self.began = time.time()
-        self.happened: list[dict[str, Any]] = []
-        self.spans: list[Span] = []
-
-    def hour_of(self, at: float) -> float:
-        """Return the hour of the day at a time of the wall clock."""
-        return float(self.options.begin) + (at - self.began) * float(self.options.speed) / 3600
-
-    async def run(self) -> None:
-        """Run until all of the hours have passed and everything has happened."""
-        self.began = time.time()
-        end = self.options.begin + self.options.hours
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._edit(end))
-            for entry in entries_between(self.options.begin, end):
-                await asyncio.sleep((entry.hour - self.hour_of(time.time())) * 3600 / self.options.speed)
-                tasks.create_task(self._happen(entry))
-
-    async def _happen(self, entry: Entry) -> None:
-        begin = time.time()
-        print(f"{self.hour_of(begin):5.2f} {entry.does} {entry.given}", file=sys.__stderr__, flush=True)
-        outcome: dict[str, Any]
-        try:
-            async with asyncio.timeout(600):
-                outcome = await ACTIONS[entry.does](self.stage, **entry.given)
-        except Exception as error:  # noqa: BLE001 - the day goes on, and the report says so
-            outcome = {"failed": repr(error)[:500]}
-        span = Span(entry.does, begin, time.time(), entry.is_fault, entry.alerts)
-        print(f"{self.hour_of(span.end):5.2f} {entry.does}: {outcome}", file=sys.__stderr__, flush=True)
-        self.spans.append(span)
-        self.happened.append({"hour": entry.hour, "does": entry.does, "seconds": span.end - begin, **outcome})
-
-    async def _edit(self, end: float) -> None:
-        """Have users make changes by the curve of the day; some make mistakes."""
-        chance = self.stage.chance
-        async with asyncio.TaskGroup() as tasks:
-            while (hour := self.hour_of(time.time())) < end:
-                rate = edits_a_second(hour, len(self.stage.joined))
-                await asyncio.sleep(min(chance.expovariate(rate), 30.0))
-                if chance.random() < MISTAKES:
-                    tasks.create_task(self._err(hour))
-                else:
-                    await self.stage.fleet.do("edit")
-
-    async def _err(self, hour: float) -> None:
-        begin = time.time()
-        outcome = await mistake(self.stage)
-        self.happened.append({"hour": round(hour, 2), "does": "mistake", "seconds": time.time() - begin, **outcome})
-
-    async def wait_for_pending(self) -> list[dict[str, Any]]:
-        """Wait until all changes are in force, at most for some time; return those that are not."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while True:
-            pending = (await self.stage.fleet.do("pending"))["pending"]
-            if not pending or time.monotonic() > deadline:
-                return list(pending)
-            await asyncio.sleep(1)
-
-    async def wrong(self) -> dict[str, Any]:
-        """Return which clusters do not have what their Kymas say."""
-        kymas = (await self.stage.kcp.list(KYMAS, KCP)).items
-        expected = {
-            each.metadata.name: [
-                *(module.name for module in each.status.modules if module.name != CONFIGURED),
-                MANDATORY,
-            ]
-            for each in kymas
-        }
-        wrong: dict[str, Any] = (await self.stage.fleet.do("wrong", kymas=expected))["wrong"]
-        unregistered = sorted(self.stage.joined - expected.keys())
-        return wrong | ({"not registered": unregistered} if unregistered else {})
+async def _wrong(stage: Stage) -> dict[str, Any]:
+    """Return which clusters do not have what their Kymas say."""
+    kymas = (await stage.kcp.list(KYMAS, KCP)).items
+    expected = {
+        each.metadata.name: [
+            *(module.name for module in each.status.modules if module.name != CONFIGURED),
+            MANDATORY,
+        ]
+        for each in kymas
+    }
+    wrong: dict[str, Any] = (await stage.fleet.do("wrong", kymas=expected))["wrong"]
+    unregistered = sorted(stage.joined - expected.keys())
+    return wrong | ({"not registered": unregistered} if unregistered else {})
 
 
-async def _series(stage: Stage, day: Day) -> dict[str, dict[str, float]]:
+async def _series(stage: Stage, day: Clock) -> dict[str, dict[str, float]]:
     """Return how many objects and series each replica has, at the same hour of each day, and in the end."""
     assert stage.prometheus is not None
     found = {}
-    days = [day.began + (hour - day.options.begin) * 3600 / day.options.speed for hour in SAME_HOURS]
+    days = [day.began + (hour - day.begin) * 3600 / day.speed for hour in SAME_HOURS]
     moments = {f"hour {hour:g}": at for hour, at in zip(SAME_HOURS, days, strict=True) if at <= time.time()}
     for what, at in (moments | {"end": time.time()}).items():
         for query in SERIES:

@@ -16,7 +16,8 @@ import httpx
 
 from benchmarks.day.cluster_rules import REFUSAL
 from benchmarks.day.documents import INSTALLED, MANDATORY, STRATEGY, VERSIONS
-from benchmarks.day.stage import KCP, Stage
+from benchmarks.day.population import KCP, Population
+from benchmarks.day.stage import Stage
 from kube_runtime import KubeError
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_ROLLOUTS, MODULE_TEMPLATES, SECRETS
@@ -31,7 +32,7 @@ ROTATE = f"{names.GROUP}/rotate-ca"
 BACKUP = "etcd-backup"
 
 
-async def joins(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
+async def joins(stage: Population, share: float, minutes: float) -> dict[str, Any]:
     """Let a share of new clusters join, spread over some minutes."""
     count = max(1, round(len(stage.joined) * share))
     for _ in range(count):
@@ -40,7 +41,7 @@ async def joins(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
     return {"clusters": count}
 
 
-async def leaves(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
+async def leaves(stage: Population, share: float, minutes: float) -> dict[str, Any]:
     """Let a share of the clusters leave, spread over some minutes; report what is left in them."""
     candidates = sorted(
         stage.joined - stage.hostile
@@ -48,7 +49,7 @@ async def leaves(stage: Stage, share: float, minutes: float) -> dict[str, Any]:
     leaving = stage.chance.sample(candidates, max(1, round(len(stage.joined) * share)))
     left: dict[str, list[str]] = {}
     for name in leaving:
-        if remaining := [each for each in await stage.leave(name) if each.startswith(("module-", "thing-"))]:
+        if remaining := [each for each in await stage.leave(name) if each.startswith(stage.of_modules)]:
             left[name] = remaining
         await stage.pause(minutes / len(leaving))
     return {"clusters": leaving, "left behind": left}
@@ -167,7 +168,7 @@ async def rotate_ca(stage: Stage) -> dict[str, Any]:
     return {"seconds": round(time.monotonic() - began, 1)}
 
 
-async def restart_api_server(stage: Stage) -> dict[str, Any]:
+async def restart_api_server(stage: Population) -> dict[str, Any]:
     """Restart the API server of the control plane."""
     began = time.monotonic()
     await stage.clusters.kcp.stop_api_server()

@@ -14,9 +14,10 @@ from benchmarks.processes.fleet_documents import MERGE, THINGS, Document
 from kube_simulation import Answer, ApiRequest, Refused, Rule, SimulatedCluster
 from lifecycle_manager.skr.watcher import CANARY
 from lifecycle_manager.skr_webhook.canary import ANNOTATION
-from lifecycle_manager_api import Watched, WatchedGvk
+from lifecycle_manager_api import State, Watched, WatchedGvk
 from tests.takeover_from_go.played import status_of
 
+READY = {"status": {"state": State.READY}}
 Proceed = Callable[[], Awaitable[Answer]]
 REFUSAL = 'admission webhook "features" denied the request: this version needs a feature that the cluster does not have'
 
@@ -51,10 +52,14 @@ class Observer(Rule):
             self.writes.write(msgspec.json.encode(line).decode() + "\n")
         awaited = self.awaited.get(request.name) if request.kind.plural == "configmaps" else None
         if awaited is not None and self._is_reached(awaited, request):
-            del self.awaited[request.name]
-            line = {"cluster": self.cluster, "what": awaited.what, "edited": awaited.edited, "in_force": now}
-            self.changes.write(msgspec.json.encode(line).decode() + "\n")
+            self.note(awaited)
         return answer
+
+    def note(self, awaited: Awaited) -> None:
+        """Write down that a change is in force."""
+        del self.awaited[awaited.name]
+        line = {"cluster": self.cluster, "what": awaited.what, "edited": awaited.edited, "in_force": time.time()}
+        self.changes.write(msgspec.json.encode(line).decode() + "\n")
 
     def _is_reached(self, awaited: Awaited, request: ApiRequest) -> bool:
         if not awaited.mark:
@@ -63,8 +68,30 @@ class Observer(Rule):
 
 
 @dataclass(eq=False)
+class StatusObserver(Observer):
+    """Writes down when the status of the Kyma in a cluster has users' changes: a module that is Ready, or is gone.
+
+    `was_ready`: the Kyma has been Ready before, so its cluster is not being set up.
+    """
+
+    was_ready: bool = False
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        is_kyma = request.kind is not None and request.kind.plural == "kymas" and request.subresource == "status"
+        if is_kyma and request.is_write and not request.dry_run and answer.code < 300:
+            status = answer.document().get("status") or {}
+            self.was_ready = self.was_ready or status.get("state") == State.READY
+            states = {each["name"]: each.get("state", "") for each in status.get("modules") or ()}
+            for name, awaited in list(self.awaited.items()):
+                if states.get(name) == (State.READY if awaited.mark else None):
+                    self.note(awaited)
+        return answer
+
+
+@dataclass(eq=False)
 class Workloads(Rule):
-    """Runs Deployments, reports the default Thing as ready, and mounts the Watcher's Secret."""
+    """Runs Deployments, reports default CRs as ready, and mounts the Watcher's Secret."""
 
     cluster: SimulatedCluster
     watcher: FleetWatcher
@@ -81,7 +108,9 @@ class Workloads(Rule):
         elif plural == "deployments" and request.verb != "delete":
             self._run(request, answer.document())
         elif plural == "things" and request.verb in {"create", "apply"}:
-            self.cluster.answer_to("PATCH", f"{THINGS}/default", {"status": {"state": "Ready"}}, MERGE)
+            self.cluster.answer_to("PATCH", f"{THINGS}/default", READY, MERGE)
+        elif plural == "samples" and request.verb == "create":
+            self.cluster.answer_to("PATCH", f"{request.path}/{_name_in(answer)}/status", READY, MERGE)
         elif plural == "secrets" and (request.name or _name_in(answer)) == "skr-webhook-tls":
             if request.verb == "delete":
                 self.watcher.stop()

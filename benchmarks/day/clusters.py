@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -77,6 +77,9 @@ class DayClusters:
     changes: TextIO
     writes: TextIO
     clusters: dict[str, UserCluster] = field(default_factory=dict)
+    optional: str = OPTIONAL
+    """The module that users add and remove."""
+    module_share: float = MODULE_SHARE
 
     def execute(self, command: Document) -> Document:
         """Execute a command, and return the answer."""
@@ -86,15 +89,23 @@ class DayClusters:
     def _join(self, name: str, number: int) -> Document:
         """Create a cluster, and return its kubeconfig."""
         cluster = self.simulation.cluster(name)
-        watcher, observer = FleetWatcher(self.port), Observer(name, self.changes, self.writes)
-        self.clusters[name] = UserCluster(number, cluster, watcher, observer)
-        if number % 3 == 1:
-            cluster.add_rule(WithoutFeature())
-        cluster.add_rule(observer)
-        cluster.add_rule(Workloads(cluster, watcher))
+        self.clusters[name] = user = self.user_of(number, cluster)
+        for rule in self.rules_of(user):
+            cluster.add_rule(rule)
         config = cluster.kubeconfig
         config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(self.ca).decode()
         return {"kubeconfig": config}
+
+    def user_of(self, number: int, cluster: SimulatedCluster) -> UserCluster:
+        """Return a cluster with its Watcher, and who observes it."""
+        return UserCluster(number, cluster, FleetWatcher(self.port), Observer(cluster.name, self.changes, self.writes))
+
+    def rules_of(self, user: UserCluster) -> Iterator[Rule]:
+        """Yield what a cluster does besides what an API server does."""
+        if user.number % 3 == 1:
+            yield WithoutFeature()
+        yield user.observer
+        yield Workloads(user.cluster, user.watcher)
 
     def _remove(self, name: str) -> Document:
         """Remove a cluster that has left; return which objects of modules were left behind."""
@@ -111,7 +122,7 @@ class DayClusters:
             chosen = self.chance.choice(idle)
             if mistake:
                 done = self._add_unknown(chosen)
-            elif self.chance.random() < MODULE_SHARE:
+            elif self.chance.random() < self.module_share:
                 done = self._toggle(chosen)
             else:
                 done = self._configure(chosen)
@@ -133,12 +144,12 @@ class DayClusters:
         if (current := user.live(KYMA_CR)) is None or user.outage is not None:
             return False
         wanted = not user.has_optional
-        others = [each for each in current["spec"].get("modules", []) if each["name"] != OPTIONAL]
-        modules = [*others, {"name": OPTIONAL, "managed": True}] if wanted else others
-        mark = OPTIONAL.encode() if wanted else b""
+        others = [each for each in current["spec"].get("modules", []) if each["name"] != self.optional]
+        modules = [*others, {"name": self.optional, "managed": True}] if wanted else others
+        mark = self.optional.encode() if wanted else b""
         at = user.patch(KYMA_CR, current, {"modules": modules}, KYMA_GVK)
         what = "add module" if wanted else "remove module"
-        user.observer.awaited[OPTIONAL] = Awaited(what, OPTIONAL, mark, at)
+        user.observer.awaited[self.optional] = Awaited(what, self.optional, mark, at)
         user.has_optional = wanted
         return True
 
@@ -230,13 +241,13 @@ class DayClusters:
         }
 
 
-async def serve(options: argparse.Namespace) -> None:
-    """Serve the clusters and execute commands until the input ends."""
+async def serve(options: argparse.Namespace, kind: Callable[..., DayClusters] = DayClusters) -> None:
+    """Serve clusters of a kind and execute commands until the input ends."""
     tls, ca = server_tls()
     changes, writes = ((options.folder / f"{name}.jsonl").open("w", buffering=1) for name in ("changes", "writes"))
     async with serve_simulation(history=200, records=0, tls=tls) as simulation:
         chance = random.Random(options.seed)  # noqa: S311 - the same day each time
-        clusters = DayClusters(simulation, ca, options.port, chance, changes, writes)
+        clusters = kind(simulation, ca, options.port, chance, changes, writes)
         gc.freeze()
         gc.set_threshold(200_000, 20, 100)  # a full collection takes seconds here, and would delay the answers
         write_line({"kubeconfig": {}, "kubeconfigs": []})
@@ -246,14 +257,14 @@ async def serve(options: argparse.Namespace) -> None:
             write_line(clusters.execute(json.loads(line)))
 
 
-def main() -> None:
-    """Read the command line and serve."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--folder", type=Path, required=True, help="where the observations are written")
     parser.add_argument("--port", type=int, required=True, help="of the event endpoint")
     parser.add_argument("--seed", type=int, default=1)
-    uvloop.run(serve(parser.parse_args()))
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    uvloop.run(serve(parser_of(__doc__).parse_args()))

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from benchmarks.day.documents import modules_of
-from benchmarks.day.stage import KCP, OPTIONS, Stage
+from benchmarks.day.population import KCP
+from benchmarks.day.stage import OPTIONS, Stage
 from benchmarks.processes.fleet_documents import Document
 from kube_runtime import Client, KindUnknown, KubeError, NotFound, Resource
 from kyma_demo.playground.kubelet import WatcherKubelet

@@ -57,6 +57,18 @@ SCRIPT = (
     Entry(hour=20.5, does="maintenance_window", given={"module": 3, "version": "{day}.4.0", "minutes": 30}),
 )
 
+BUSY_HOUR = 10.0
+"""The hour of the day in which users change most; what follows happens in it, in a control plane of either version."""
+HOUR = (
+    Entry(hour=10.05, does="joins", given={"share": 0.05, "minutes": 8}),
+    Entry(hour=10.2, does="leaves", given={"share": 0.05, "minutes": 8}),
+    Entry(hour=10.35, does="release"),
+    Entry(hour=10.45, does="upgrade_mandatory"),
+    Entry(hour=10.55, does="region_unreachable", given={"minutes": 6}, is_fault=True),
+    Entry(hour=10.75, does="restart_program", is_fault=True),
+    Entry(hour=10.9, does="restart_api_server", is_fault=True),
+)
+
 
 def edits_a_second(hour: float, clusters: int) -> float:
     """Return how many changes users make in a second at an hour, between the hours in proportion."""

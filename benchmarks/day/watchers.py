@@ -6,9 +6,11 @@ keeps one connection, sends a heartbeat where it had nothing else to send for 46
 
 import asyncio
 import secrets
+from base64 import b64decode
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import aiohttp
 
@@ -19,6 +21,9 @@ from lifecycle_manager_api import Watched, WatchedGvk, WatchEvent
 HEARTBEAT_SECONDS = 46.0
 RETRY_SECONDS = 1.0
 TIMEOUT = aiohttp.ClientTimeout(total=20)
+GO_WAITS = (0.0, 2.0, 4.0)
+"""Before each attempt of the Go version."""
+GO_TIMEOUT = aiohttp.ClientTimeout(total=180)
 
 
 class FleetWatcher:
@@ -111,4 +116,56 @@ class FleetWatcher:
             async with self._session.post(self.url, data=body, headers=headers) as answer:
                 return answer.status == 200
         except (aiohttp.ClientError, TimeoutError, RuntimeError):  # a session that is closed for another certificate
+            return False
+
+
+class GoWatcher(FleetWatcher):
+    """The Watcher of the Go version behind its gateway: it sends a change three times, and then no more."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.url = self.url.replace("https:", "http:")
+        self._sending: set[asyncio.Task[None]] = set()
+        self._certificate = ""
+
+    def mount(self, secret: Mapping[str, str]) -> None:
+        """Take the certificate of a Secret, which the gateway passes on."""
+        self._certificate = quote(b64decode(secret["tls.crt"]).decode())
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=GO_TIMEOUT)
+
+    def stop(self) -> None:
+        """End it, as its cluster does."""
+        for each in self._sending:
+            each.cancel()
+        if self._session is not None:
+            self._closing = asyncio.ensure_future(self._session.close())
+            self._session = None
+
+    def _send(self, event: WatchEvent) -> None:
+        task = asyncio.ensure_future(self._deliver(event))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _deliver(self, event: WatchEvent) -> None:
+        for seconds in GO_WAITS:
+            await asyncio.sleep(seconds)
+            if await self._is_accepted(event):
+                self.accepted += 1
+                return
+            self.refused += 1
+
+    async def _is_accepted(self, event: WatchEvent) -> bool:
+        if self.is_cut_off or self._session is None:
+            return False
+        watched, gvk = event.watched, event.watched_gvk
+        body = {
+            "watched": {"Namespace": watched.namespace, "Name": watched.name},
+            "watchedGvk": {"group": gvk.group, "version": gvk.version, "kind": gvk.kind},
+        }
+        headers = {"X-Forwarded-Client-Cert": f'Cert="{self._certificate}"'}
+        try:
+            async with self._session.post(self.url, json=body, headers=headers) as answer:
+                return answer.status == 200
+        except (aiohttp.ClientError, TimeoutError):
             return False

@@ -53,7 +53,7 @@ READY = {"status": {"state": "Ready"}}
 
 
 class RequestCounts(Rule):
-    """Counts requests: all but watches, the writes among them, and the dry runs."""
+    """Counts requests by verb: all but watches, the writes among them, and the dry runs."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -61,6 +61,7 @@ class RequestCounts(Rule):
     async def around(self, request: ApiRequest, proceed: Callable[[], Awaitable[Answer]]) -> Answer:
         if request.verb != "watch":
             self.counts["requests"] += 1
+            self.counts[request.verb] += 1
             self.counts["writes"] += request.is_write
             self.counts["dry_runs"] += request.dry_run
         return await proceed()

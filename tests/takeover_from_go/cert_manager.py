@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from kube_runtime import Client, Conflict, NotFound, NotServed
+from kube_runtime import Client, ClusterUnreachable, Conflict, NotFound, NotServed
 from kyma_certs import KeyPair
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager_api import names
@@ -52,13 +52,14 @@ async def run(kcp: Client) -> None:
     """Issue what is missing or asked for again, until cancelled."""
     ca: KeyPair | None = None
     while True:
-        for each in (await kcp.list(CERTIFICATES, NAMESPACE)).items:
-            if not each["spec"].get("isCA") and ca is None:
-                continue
-            with suppress(NotFound, NotServed, Conflict):  # changed meanwhile; the next turn sees it
-                if await _is_due(kcp, each):
-                    issued = await _issue(kcp, each, ca)
-                    ca = issued if each["spec"].get("isCA") else ca
+        with suppress(ClusterUnreachable):  # the API server is restarted
+            for each in (await kcp.list(CERTIFICATES, NAMESPACE)).items:
+                if not each["spec"].get("isCA") and ca is None:
+                    continue
+                with suppress(NotFound, NotServed, Conflict):  # changed meanwhile; the next turn sees it
+                    if await _is_due(kcp, each):
+                        issued = await _issue(kcp, each, ca)
+                        ca = issued if each["spec"].get("isCA") else ca
         await asyncio.sleep(POLL_SECONDS)
 
 

@@ -1,13 +1,16 @@
 """The script of the day is complete, and its rules find what they should."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
+from benchmarks.day import go_hour
 from benchmarks.day.actions import ACTIONS
+from benchmarks.day.clock import Action
 from benchmarks.day.documents import VERSIONS, maintenance_policy
 from benchmarks.day.judging import (
     Active,
@@ -24,7 +27,7 @@ from benchmarks.day.judging import (
     writes_without_cause,
 )
 from benchmarks.day.prometheus import waits_of
-from benchmarks.day.script import CURVE, PEAK_EDITS, SCRIPT, Entry, edits_a_second, entries_between
+from benchmarks.day.script import BUSY_HOUR, CURVE, HOUR, PEAK_EDITS, SCRIPT, Entry, edits_a_second, entries_between
 from lifecycle_manager.rollout.maintenance import Window
 
 QUICK = Change("kyma-1", "configure", edited=100.0, in_force=100.5)
@@ -33,13 +36,25 @@ FAULT = Span("region_unreachable", 200.0, 220.0, is_fault=True)
 DELETED = {"at": 50.0, "cluster": "kyma-1", "verb": "delete", "kind": "configmaps"}
 
 
-@pytest.mark.parametrize("entry", SCRIPT, ids=lambda entry: f"{entry.hour:g} {entry.does}")
-def test_each_line_of_the_script_names_an_action_and_what_it_takes(entry: Entry) -> None:
-    inspect.signature(ACTIONS[entry.does]).bind("stage", **entry.given)
+@pytest.mark.parametrize(
+    ("entry", "actions"),
+    [*((entry, ACTIONS) for entry in SCRIPT), *((entry, go_hour.ACTIONS) for entry in HOUR)],
+    ids=lambda each: f"{each.hour:g} {each.does}" if isinstance(each, Entry) else "",
+)
+def test_each_line_of_a_script_names_an_action_and_what_it_takes(entry: Entry, actions: Mapping[str, Action]) -> None:
+    inspect.signature(actions[entry.does]).bind("stage", **entry.given)
 
 
-def test_each_action_is_in_the_script() -> None:
+def test_each_action_is_in_its_script() -> None:
     assert {entry.does for entry in SCRIPT} == set(ACTIONS)
+    assert {entry.does for entry in HOUR} == set(go_hour.ACTIONS)
+
+
+def test_hour_beside_the_go_version_is_the_busiest_and_in_order() -> None:
+    hours = [entry.hour for entry in HOUR]
+    assert hours == sorted(hours)
+    assert all(BUSY_HOUR <= hour < BUSY_HOUR + 1 for hour in hours)
+    assert edits_a_second(BUSY_HOUR, 5_000) == PEAK_EDITS
 
 
 def test_script_is_in_the_order_of_the_hours_and_backs_up_an_hour_before_the_restore() -> None:
