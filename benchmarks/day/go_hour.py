@@ -18,13 +18,13 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from benchmarks.day.actions import joins, leaves, restart_api_server
+from benchmarks.day import actions
 from benchmarks.day.clock import Action, Clock
 from benchmarks.day.documents import region_of
 from benchmarks.day.judging import Change, Delays, by_span, delays_of
@@ -62,9 +62,10 @@ WATCHED = ("--watcher-silence=58s", "--watcher-canary-interval=2m", "--watcher-c
 
 @dataclass(eq=False, kw_only=True)
 class HourStage(Population):
-    """The user clusters of an hour, and which version manages them."""
+    """The user clusters of an hour, and which version manages them. `restarts`: one at a time, on a busy machine."""
 
     version: Version
+    restarts: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def kyma_of(self, name: str, number: int) -> Document:
         """Return the Kyma of a cluster that joins."""
@@ -122,13 +123,28 @@ async def region_unreachable(stage: HourStage, minutes: float) -> dict[str, Any]
 
 async def restart_program(stage: HourStage) -> dict[str, Any]:
     """Restart the Lifecycle Manager in order."""
-    await stage.version.restart()
+    async with stage.restarts:
+        await stage.version.restart()
     return {}
+
+
+async def restart_api_server(stage: HourStage) -> dict[str, Any]:
+    """Restart the API server of the control plane."""
+    async with stage.restarts:
+        return await actions.restart_api_server(stage)
 
 
 ACTIONS: Mapping[str, Action] = {
     each.__name__: each
-    for each in (joins, leaves, release, upgrade_mandatory, region_unreachable, restart_api_server, restart_program)
+    for each in (
+        actions.joins,
+        actions.leaves,
+        release,
+        upgrade_mandatory,
+        region_unreachable,
+        restart_api_server,
+        restart_program,
+    )
 }
 
 
