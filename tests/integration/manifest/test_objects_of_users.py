@@ -376,3 +376,29 @@ async def test_sync_resource_keeps_a_crd_as_long_as_users_have_objects_of_it(
         return await is_gone(syncing.skr.get(CRDS, crd["metadata"]["name"]))
 
     await eventually(crd_is_gone, within=60)
+
+
+async def test_what_runs_beside_a_crd_stays_until_users_objects_are_gone(syncing: Syncing) -> None:
+    """It acts on their finalizers: without it, users could not delete these."""
+    crd, own = operator("iris", "1.0.0", properties=2)[0], {"metadata": {"name": "own", "namespace": SKR}, "spec": {}}
+    kind = module_crs("iris")
+    await sync(syncing, crd, config_map("c"))
+    await sync(syncing, crd, config_map("c"), {**own, "apiVersion": kind.api_version, "kind": kind.kind})
+    held = {"metadata": {"name": "mine", "namespace": SKR, "finalizers": ["example.com/operator"]}, "spec": {}}
+    await created(syncing.skr, held, kind)
+    await syncing.skr.delete(kind, "mine", SKR)
+    await removed(syncing)
+    resource: SyncResource = await syncing.kcp.get(SYNC_RESOURCES, "m", KCP)
+    ready = find(resource.status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message.endswith(f"has {kind.kind} {SKR}/mine"), "its own are not the users'"
+    for name, each in (("c", CONFIG_MAPS), ("own", kind)):
+        assert "deletionTimestamp" not in (await syncing.skr.get(each, name, SKR))["metadata"]
+    await syncing.skr.merge_patch(kind, "mine", {"metadata": {"finalizers": None}}, SKR, field_manager="operator")
+
+    async def crd_is_gone() -> bool:
+        await syncing.reconcile("m")
+        return await is_gone(syncing.skr.get(CRDS, crd["metadata"]["name"]))
+
+    await eventually(crd_is_gone, within=60)
+    assert await is_gone(syncing.skr.get(CONFIG_MAPS, "c", SKR))

@@ -34,7 +34,13 @@ from kube_runtime import (
 from kube_runtime.controller.steps import MAX_STEPS
 from kyma_oci import SourceError
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed
-from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_TEMPLATE, MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.indexes import (
+    BY_CHANNEL,
+    BY_TEMPLATE,
+    MANIFESTS_BY_KYMA,
+    MODULE_CONFIGS_BY_KYMA,
+    SYNC_RESOURCES_BY_KYMA,
+)
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -42,6 +48,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_CONFIGS,
     MODULE_TEMPLATES,
     SECRETS,
+    SYNC_RESOURCES,
     Secret,
 )
 from lifecycle_manager.contract.signals import (
@@ -185,6 +192,7 @@ def setup(
         offers,
         policies,
         manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
+        manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
         manager.clock,
         settings,
         settings.restricted,

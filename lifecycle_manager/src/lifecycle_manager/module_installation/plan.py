@@ -106,6 +106,8 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDo
         return waiting(seen, waits_for, needs_users=True)
     if in_use:
         return waiting(seen, f"delete them first: {listed(in_use)}", needs_users=True)
+    if seen.configured_in_use:
+        return waiting(seen, "; ".join(seen.configured_in_use), needs_users=True)
     if found.default_crs:
         return waiting(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if deleting:

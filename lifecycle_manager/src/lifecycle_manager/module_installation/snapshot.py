@@ -19,9 +19,10 @@ from kube_runtime import (
     Resource,
 )
 from kyma_oci import SourceError
-from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
+from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
+from lifecycle_manager.contract.verdict import in_use_in
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
@@ -35,7 +36,7 @@ from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.options.modules import Options
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
-from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, find, names
+from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, SyncResource, find, names
 
 Concern = Literal["module-cr", "of-its-kind", "object"]
 
@@ -70,6 +71,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
     - `applied`, `removed`: the results of an apply with its pruning, and of a deletion
     - `module_configs`: those of the module, while it is being removed from a Kyma that stays
+    - `configured_in_use`: why objects of its SyncResources are not deleted, as users have objects that would go along
     - `is_named`: the status of the Kyma names the Manifest, or it installs a mandatory module
     """
 
@@ -85,6 +87,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     module_cr: CrView | None = None
     removal: Removal | None = None
     module_configs: tuple[ModuleConfig, ...] = ()
+    configured_in_use: tuple[str, ...] = ()
     is_named: bool = True
     seconds_until_check: float = 0.0
     before: tuple[InventoryEntry, ...] = ()
@@ -133,6 +136,7 @@ class ManifestReader:
     offers: Offers
     policies: Policies
     module_configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
     clock: Clock
     options: Options
     restricted: bool
@@ -153,6 +157,7 @@ class ManifestReader:
             state.next_check = seconds + wait
         is_relied_on = state.objects is None and not (request.causes or state.check_all)
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()
+        configs = self._configs(manifest) if manifest.metadata.being_deleted else ()
         template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
         return ManifestSnapshot(
             resource=manifest,
@@ -170,7 +175,8 @@ class ManifestReader:
             brake=self.brake.of(
                 kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
             ),
-            module_configs=tuple(self._configs(manifest)) if manifest.metadata.being_deleted else (),
+            module_configs=configs,
+            configured_in_use=self._in_use(configs),
             is_named=self._is_named(manifest),
             seconds_until_check=max(state.next_check - seconds, 0.0) if is_relied_on else 0.0,
         )
@@ -195,12 +201,18 @@ class ManifestReader:
             if not state.note([change], now=self.clock.monotonic(), contested=contested, is_free=part == "module-cr"):
                 state.check_all = True
 
-    def _configs(self, manifest: Manifest) -> Iterable[ModuleConfig]:
+    def _configs(self, manifest: Manifest) -> tuple[ModuleConfig, ...]:
         kyma, module = self._kyma(manifest), module_of_manifest(manifest)
         if kyma is None or kyma.metadata.being_deleted:
             return ()
         found = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name)
-        return (each for each in found if each.spec.module == module and self.policies.is_in_place(each))
+        return tuple(each for each in found if each.spec.module == module and self.policies.is_in_place(each))
+
+    def _in_use(self, configs: Iterable[ModuleConfig]) -> tuple[str, ...]:
+        modules = {(each.spec.kyma, each.spec.module) for each in configs}
+        found = (each for kyma, _ in modules for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma))
+        own = (each for each in found if (each.spec.kyma, each.spec.module) in modules)
+        return tuple(sorted(filter(None, map(in_use_in, own))))
 
     def _kyma(self, manifest: Manifest) -> Kyma | None:
         return self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))

@@ -80,7 +80,7 @@ from lifecycle_manager.sync_resource.changes import (
     observed_at_of,
     pause_ended,
 )
-from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
+from lifecycle_manager.sync_resource.rules import IN_USE_SECONDS, READINESS_SECONDS
 from lifecycle_manager.sync_resource.snapshot import (
     SYNC_RESOURCES_BY_CLAIM,
     SyncResourceReader,
@@ -286,7 +286,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             removed = await objects.delete(entries)
             if removed.inventory:
                 status = statuses.deleting(objects.resource, removed, seen.now, held)
-                pause = seen.interval_seconds if removed.held else READINESS_SECONDS
+                pause = IN_USE_SECONDS if removed.held else READINESS_SECONDS
                 return SetReport(status=status, requeue_after=pause)
         if held and rules.is_kept(seen):
             status = statuses.holding(objects.resource, held, violations, seen.now)

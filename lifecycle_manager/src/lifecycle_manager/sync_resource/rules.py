@@ -51,6 +51,8 @@ MAX_WORKLOADS = 5
 """Of how many workloads the Pods are read."""
 READINESS_SECONDS = 2.0
 """After how long objects that are not ready, or are being deleted, are read again."""
+IN_USE_SECONDS = 10.0
+"""After how long it is looked again whether users still have objects that a removal waits for."""
 TOO_MANY = "the module has too many SyncResources for this Kyma; the oldest count"
 PROTECTION_SECONDS = 10.0
 """After how long it is looked up again whether the admission policy is in force."""

@@ -182,7 +182,7 @@ def deleting(
     reason, message = DELETING, f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
     if result.held:
         in_use = "; ".join(map(held_message, result.held))
-        reason, message = OBJECTS_IN_USE, f"delete them first; they are deleted with the SyncResource: {in_use}"
+        reason, message = OBJECTS_IN_USE, f"delete them first; they would be deleted as well: {in_use}"
     synced = tuple(synced_object(entry, State.DELETING, "") for entry in (*result.inventory, *held))
     return _status(resource, now, State.DELETING, synced, [(READY, "False", reason, message)])
 

@@ -19,7 +19,7 @@ from kube_runtime.apply.documents import content_to_apply
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
-from kube_runtime.apply.objects import InventoryEntry, KubernetesObject
+from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, may_refuse, rank_of
 from kube_runtime.apply.recreation import may_recreate, unchangeable, way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
@@ -40,9 +40,6 @@ from kube_runtime.exceptions import (
 )
 from kube_runtime.parsing import parse_aside
 from kube_runtime.resource import JsonObject, Resource
-
-Identity = tuple[str, str, str, str]
-"""Group, kind, namespace and name of an object."""
 
 
 class Applier:
@@ -145,8 +142,12 @@ class Applier:
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
-        """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory."""
-        removed = await self._removal.remove(list(inventory))
+        """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory.
+
+        Nothing is deleted while a CRD has objects of others: what acts on their finalizers may be deleted with it.
+        """
+        entries = list(inventory)
+        removed = await self._removal.held(entries) or await self._removal.remove(entries)
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def intended(

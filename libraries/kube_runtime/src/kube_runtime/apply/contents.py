@@ -6,12 +6,12 @@ listed is named as if it had objects.
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
@@ -47,6 +47,10 @@ class _Contained(msgspec.Struct):
     metadata: _Metadata
 
 
+LeftOut: TypeAlias = Callable[[Resource[_Contained], _Metadata], bool]
+"""Tells whether an object does not count."""
+
+
 class _Kind(msgspec.Struct):
     name: str
     kind: str
@@ -72,6 +76,14 @@ class _Groups(msgspec.Struct):
     groups: list[_Group] = []
 
 
+async def objects_of_crd(client: Client, crd: JsonObject, own: Collection[Identity]) -> tuple[str, ...]:
+    """Name the objects of the kind that a CRD defines, but for one's own, also those that are being deleted.
+
+    Whoever acts on their finalizers has to stay until they are gone. Raises KubeError, but never NotFound.
+    """
+    return await _of_crd(client, crd, lambda resource, metadata: _identity(resource, metadata) in own)
+
+
 async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -> tuple[str, ...]:
     """Name objects that would be deleted with a Namespace or CustomResourceDefinition; nothing for other kinds.
 
@@ -80,19 +92,19 @@ async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -
     """
     if (entry.group, entry.kind) == NAMESPACE:
         return await _in_namespace(client, entry.name)
-    return await _of_crd(client, live) if (entry.group, entry.kind) == CRD else ()
+    return await _of_crd(client, live, _is_leaving) if (entry.group, entry.kind) == CRD else ()
 
 
 async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
     """The core group is listed first: mostly it has something, and nothing else has to be requested."""
-    if found := await _of_kinds(client, await _kinds_of(client, "", ["v1"]), namespace):
+    if found := await _of_kinds(client, await _kinds_of(client, "", ["v1"]), _goes_along, namespace):
         return found
     groups = (await _discovered(client, "/apis", _Groups)).groups
     kinds = await _all(_kinds_of(client, each.name, _versions_of(each)) for each in groups)
-    return await _of_kinds(client, [each for found in kinds for each in found], namespace)
+    return await _of_kinds(client, [each for found in kinds for each in found], _goes_along, namespace)
 
 
-async def _of_crd(client: Client, crd: JsonObject) -> tuple[str, ...]:
+async def _of_crd(client: Client, crd: JsonObject, left_out: LeftOut) -> tuple[str, ...]:
     if not _is_established(crd):
         return ()  # it was never served
     spec = crd["spec"]
@@ -104,7 +116,7 @@ async def _of_crd(client: Client, crd: JsonObject) -> tuple[str, ...]:
     resource = Resource(
         _Contained, spec["group"], served[0]["name"], kind, plural, namespaced=spec["scope"] == "Namespaced"
     )
-    return await _of_kinds(client, [resource])
+    return await _of_kinds(client, [resource], left_out)
 
 
 def _is_established(crd: JsonObject) -> bool:
@@ -126,18 +138,18 @@ async def _kinds_of(client: Client, group: str, versions: Iterable[str]) -> list
 
 
 async def _of_kinds(
-    client: Client, kinds: Iterable[Resource[_Contained]], namespace: str | None = None
+    client: Client, kinds: Iterable[Resource[_Contained]], left_out: LeftOut, namespace: str | None = None
 ) -> tuple[str, ...]:
     resources = list(kinds)
     if len(resources) > MAX_KINDS:
         raise ResponseInvalid(f"the cluster serves more than {MAX_KINDS} kinds")
-    found = await _all(_named(client, each, namespace) for each in resources)
+    found = await _all(_named(client, each, left_out, namespace) for each in resources)
     named = [name for names in found for name in names]
     more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
     return (*named[:MAX_NAMED], *more)
 
 
-async def _named(client: Client, resource: Resource[_Contained], namespace: str | None) -> list[str]:
+async def _named(client: Client, resource: Resource[_Contained], left_out: LeftOut, namespace: str | None) -> list[str]:
     try:
         objects = await client.list_metadata(resource, namespace)
     except ClusterUnreachable:
@@ -151,16 +163,25 @@ async def _named(client: Client, resource: Resource[_Contained], namespace: str 
         if namespace or not each.metadata.namespace
         else f"{resource.kind} {each.metadata.namespace}/{each.metadata.name}"
         for each in objects
-        if not each.metadata.deletion_timestamp and not (namespace and _goes_along(resource, each.metadata))
+        if not left_out(resource, each.metadata)
     ]
 
 
+def _identity(resource: Resource[_Contained], metadata: _Metadata) -> Identity:
+    return (resource.group, resource.kind, metadata.namespace, metadata.name)
+
+
+def _is_leaving(_resource: Resource[_Contained], metadata: _Metadata) -> bool:
+    return bool(metadata.deletion_timestamp)
+
+
 def _goes_along(resource: Resource[_Contained], metadata: _Metadata) -> bool:
-    """Tell whether an object in a Namespace belongs to another one, or to every Namespace."""
+    """Tell whether an object in a Namespace is being deleted, or belongs to another one, or to every Namespace."""
     annotations: Mapping[str, str] = metadata.annotations or {}
     is_core = not resource.group
     return (
-        bool(metadata.owner_references)
+        _is_leaving(resource, metadata)
+        or bool(metadata.owner_references)
         or (is_core and (resource.kind, metadata.name) in _OF_EVERY_NAMESPACE)
         or (is_core and resource.kind == "Secret" and annotations.get(_ACCOUNT_OF_TOKEN) == "default")
     )

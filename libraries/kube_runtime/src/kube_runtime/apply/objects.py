@@ -11,6 +11,8 @@ from kube_runtime.resource import JsonObject
 from kube_runtime.yaml_text import DEFAULT_LIMITS, RepeatedKey, YamlLimits, load_documents
 
 MAX_WARNINGS = 10
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name of an object."""
 
 
 class InventoryEntry(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -26,7 +28,7 @@ class InventoryEntry(msgspec.Struct, frozen=True, order=True, gc=False):
     name: str
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
+    def identity(self) -> Identity:
         """What tells this object from every other."""
         return (self.group, self.kind, self.namespace, self.name)
 

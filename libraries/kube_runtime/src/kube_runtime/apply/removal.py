@@ -1,15 +1,15 @@
 """Deletes objects that were applied: what depends on others first, and nothing that is somebody else's."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kube_runtime.apply.contents import contents_of
+from kube_runtime.apply.contents import contents_of, objects_of_crd
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory
-from kube_runtime.apply.objects import InventoryEntry
-from kube_runtime.apply.order import rank_of
+from kube_runtime.apply.objects import Identity, InventoryEntry
+from kube_runtime.apply.order import CRD, rank_of
 from kube_runtime.apply.refusals import explained
 from kube_runtime.apply.results import ObjectOutcome
 from kube_runtime.client.client import Client
@@ -40,6 +40,31 @@ class ObjectRemoval:
             else:
                 outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
         return outcomes
+
+    async def held(self, entries: Sequence[InventoryEntry]) -> list[ObjectOutcome]:
+        """Return why nothing of a set may be deleted yet; nothing where that may begin.
+
+        As long as a CRD of it has objects of others, what runs beside it stays: it acts on their finalizers.
+        """
+        crds = [entry for entry in entries if (entry.group, entry.kind) == CRD]
+        if not crds or len(crds) == len(entries):
+            return []
+        own = {entry.identity for entry in entries}
+        asked = await concurrently(lambda crd: self._in_use(crd, own), crds)
+        in_use = {each.entry: each for each in asked if is_there(each)}
+        return [in_use.get(each) or ObjectOutcome(each, None, "kept") for each in entries] if in_use else []
+
+    async def _in_use(self, crd: InventoryEntry, own: Collection[Identity]) -> ObjectOutcome:
+        """Tell whether a CRD that is to be deleted has objects that are not one's own."""
+        try:
+            found = await find_object(self.client, crd)
+            if found is None or not self.owns(crd, found.live):
+                return ObjectOutcome(crd, None, "released")
+            if contents := await objects_of_crd(self.client, found.live, own):
+                return ObjectOutcome(crd, None, "held", live=found.live, contents=contents)
+        except KubeError as error:
+            return ObjectOutcome(crd, None, "failed", explained(error), cause=error)
+        return ObjectOutcome(crd, None, "pruned")
 
     async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
         """Delete one object.
