@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Resource, dump_yaml, load_documents
+from kube_runtime import KindUnknown, Resource, dump_yaml, load_documents
 from kyma_local.nodes.images import CREATED
 from kyma_local.oci_archive import LayerArchive, write_image
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
@@ -63,19 +63,19 @@ class GoOperator:
         return objects
 
     async def load(self, world: NodeClusters, folder: Path) -> None:
-        """Load its image into the containerd of the user's node, which has a file system of its own."""
-        process = await asyncio.create_subprocess_exec(
-            *("nsenter", f"--target={world.skr_node.process}", "--mount", "ctr", "--namespace=k8s.io"),
-            *("images", "import", str(self._image(folder))),
-        )
-        assert await process.wait() == 0
+        """Load its image into the containerd of the user's node."""
+        files = {Path(name).name: self.source / name for name in self.files}
+        await load_image(world, folder, self.image, files, Entrypoint=["/manager"], Env=[f"GODEBUG={FIPS}"])
 
     async def runs(self, world: NodeClusters) -> bool:
         return any(is_ready(each) for each in await pods_of(world.skr, names.SKR_NAMESPACE, self.name))
 
     async def state(self, world: NodeClusters) -> str:
         """Return the state that it has written into its Module CR; empty without one."""
-        found = (await world.skr.list(self.module_crs, names.SKR_NAMESPACE)).items
+        try:
+            found = (await world.skr.list(self.module_crs, names.SKR_NAMESPACE)).items
+        except KindUnknown:  # not installed yet
+            return ""
         return next((each["status"]["state"] for each in found if each.get("status", {}).get("state")), "")
 
     async def shown(self, world: NodeClusters) -> str:
@@ -99,16 +99,21 @@ class GoOperator:
     def _state_in(self, kyma: Kyma) -> str:
         return next((str(each.state) for each in kyma.status.modules if each.name == self.module), "")
 
-    def _image(self, folder: Path) -> Path:
-        layer = folder / "layer.tar"
-        with tarfile.open(layer, "w") as tar:
-            for name in self.files:
-                tar.add(self.source / name, Path(name).name)
-        config = {"User": "65532:65532", "WorkingDir": "/", "Entrypoint": ["/manager"], "Env": [f"GODEBUG={FIPS}"]}
-        layers = (LayerArchive.of(layer),)
-        return write_image(
-            folder / f"{self.name}.tar", name=self.image, layers=layers, config=config, created=CREATED
-        ).path
+
+async def load_image(world: NodeClusters, folder: Path, image: str, files: Mapping[str, Path], **config: Any) -> None:
+    """Load an image with these files into the containerd of the user's node, which has a file system of its own."""
+    layer = folder / "layer.tar"
+    with tarfile.open(layer, "w") as tar:
+        for name, file in files.items():
+            tar.add(file, name)
+    config = {"User": "65532:65532", "WorkingDir": "/", **config}
+    layers = (LayerArchive.of(layer),)
+    written = write_image(folder / "image.tar", name=image, layers=layers, config=config, created=CREATED)
+    process = await asyncio.create_subprocess_exec(
+        *("nsenter", f"--target={world.skr_node.process}", "--mount", "ctr", "--namespace=k8s.io"),
+        *("images", "import", str(written.path)),
+    )
+    assert await process.wait() == 0
 
 
 def containers_of(objects: Iterable[Document]) -> list[Document]:

@@ -26,6 +26,8 @@ MUTATING: Resource[Document] = Resource.dynamic(
 )
 DAEMON_SETS: Resource[Document] = Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True)
 KINDS = (CLUSTER_ROLES, CONFIG_MAPS, CRDS, DAEMON_SETS, DEPLOYMENTS, MUTATING, SECRETS, SERVICES, WEBHOOKS)
+GATEWAYS = ("telemetry-otlp", "telemetry-metric-agent", "telemetry-log-agent", "telemetry-self-monitor")
+"""How the names of what the operator runs for pipelines begin."""
 SAMPLES = ("tracepipeline", "metricpipeline", "logpipeline_otel_input_otlp")
 OTHERS: Mapping[str, Resource[Document]] = {"Namespace": NAMESPACES, "Secret": SECRETS}
 
