@@ -338,7 +338,9 @@ def test_credentials_are_selected_by_the_source_or_by_the_configuration_beside_i
     assert selector_of(manifest()) is None
 
 
-def removal_with(*configs: ModuleConfig, users_objects: tuple[str, ...] | None = ()) -> Step:
+def removal_with(
+    *configs: ModuleConfig, users_objects: tuple[str, ...] | None = (), in_use: tuple[str, ...] = ()
+) -> Step:
     """Return the next step of a removal; its cluster has these objects of the module's kinds, or they are not known."""
     spec = {"resource": MODULE_CR, "customResourcePolicy": "CreateAndDelete"}
     thing = manifest(synced=(DEPLOYMENT,), spec=spec, **DELETED, **HELD)
@@ -350,6 +352,7 @@ def removal_with(*configs: ModuleConfig, users_objects: tuple[str, ...] | None =
         before=(DEPLOYMENT,),
         removal=Removal((), users_objects=users_objects, upgraded=True),
         module_configs=configs,
+        configured_in_use=in_use,
     )
     return plan_of(seen)
 
@@ -380,6 +383,16 @@ def test_objects_of_a_module_wait_for_those_that_its_module_manager_made(
     assert ready is not None
     assert (step.status.state, ready.reason, ready.message) == ("Deleting", reason, message)
     assert removal_with() == DeleteObjects((DEPLOYMENT,))
+
+
+@pytest.mark.parametrize("configs", [[], [config_of("mine", deletionTimestamp="2026-07-30T10:00:00Z")]])
+def test_users_are_told_what_the_objects_of_the_module_manager_wait_for(configs: list[ModuleConfig]) -> None:
+    message = "delete them first: CustomResourceDefinition roses has Rose a"
+    step = removal_with(*configs, in_use=(message,))
+    assert isinstance(step, ManifestDone)
+    ready = find(step.status.conditions, READY)
+    assert ready is not None
+    assert (step.status.state, ready.reason, ready.message) == ("Deleting", "ModuleCRsInUse", message)
 
 
 def test_objects_made_from_module_configs_are_not_asked_of_users() -> None:

@@ -157,8 +157,10 @@ class ManifestReader:
             state.next_check = seconds + wait
         is_relied_on = state.objects is None and not (request.causes or state.check_all)
         inventory, announced = known_inventory(manifest, state.inventory), state.announced()
-        configs = self._configs(manifest) if manifest.metadata.being_deleted else ()
-        template = self.offers.current().installed(module_of_manifest(manifest), manifest.spec.version)
+        kyma, module = self._kyma(manifest), module_of_manifest(manifest)
+        is_removed_from = manifest.metadata.being_deleted and kyma is not None and not kyma.metadata.being_deleted
+        named = (kyma_of_manifest(manifest), module)
+        template = self.offers.current().installed(module, manifest.spec.version)
         return ManifestSnapshot(
             resource=manifest,
             now=now,
@@ -169,14 +171,14 @@ class ManifestReader:
             options=self.options,
             pull_secret=self.options.pull_secret,
             default_namespace=self.options.namespace,
-            rules=self.policies.of_manifests(module_of_manifest(manifest), restricted=self.restricted),
+            rules=self.policies.of_manifests(module, restricted=self.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
             brake=self.brake.of(
                 kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
             ),
-            module_configs=configs,
-            configured_in_use=self._in_use(configs),
+            module_configs=self._configs(*named) if is_removed_from else (),
+            configured_in_use=self._in_use(*named) if is_removed_from else (),
             is_named=self._is_named(manifest),
             seconds_until_check=max(state.next_check - seconds, 0.0) if is_relied_on else 0.0,
         )
@@ -201,17 +203,13 @@ class ManifestReader:
             if not state.note([change], now=self.clock.monotonic(), contested=contested, is_free=part == "module-cr"):
                 state.check_all = True
 
-    def _configs(self, manifest: Manifest) -> tuple[ModuleConfig, ...]:
-        kyma, module = self._kyma(manifest), module_of_manifest(manifest)
-        if kyma is None or kyma.metadata.being_deleted:
-            return ()
-        found = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma.metadata.name)
+    def _configs(self, kyma: str, module: str) -> tuple[ModuleConfig, ...]:
+        found = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, kyma)
         return tuple(each for each in found if each.spec.module == module and self.policies.is_in_place(each))
 
-    def _in_use(self, configs: Iterable[ModuleConfig]) -> tuple[str, ...]:
-        modules = {(each.spec.kyma, each.spec.module) for each in configs}
-        found = (each for kyma, _ in modules for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma))
-        own = (each for each in found if (each.spec.kyma, each.spec.module) in modules)
+    def _in_use(self, kyma: str, module: str) -> tuple[str, ...]:
+        found = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)
+        own = (each for each in found if each.spec.module == module and self.policies.is_in_place(each))
         return tuple(sorted(filter(None, map(in_use_in, own))))
 
     def _kyma(self, manifest: Manifest) -> Kyma | None:
