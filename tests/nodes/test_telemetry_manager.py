@@ -20,6 +20,7 @@ import pytest
 
 from kube_runtime import Resource
 from kyma_demo import names as demo_names
+from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import State, names
 from tests.integration.lifecycle_manager import telemetry_manager
@@ -174,10 +175,15 @@ async def _tenant(world: NodeClusters, name: str) -> bool:
 
 
 async def _is_the_operators(world: NodeClusters) -> bool:
-    """Tell whether the status of the Module CR has the conditions of the operator, and no other one."""
-    status = (await world.skr.get(telemetry.TELEMETRIES, "default", SKR)).get("status", {})
-    types = {each["type"] for each in status.get("conditions", ())}
-    return types == {"LogComponentsHealthy", "MetricComponentsHealthy", "TraceComponentsHealthy"}
+    """Tell whether the status of the Module CR has the operator's conditions, and Lifecycle Manager owns none of it.
+
+    The list of conditions is one field, which the operator owns with what was in it.
+    """
+    found = await world.skr.get(telemetry.TELEMETRIES, "default", SKR)
+    types = {each["type"] for each in found.get("status", {}).get("conditions", ())}
+    owners = {each["manager"] for each in found["metadata"]["managedFields"] if each.get("subresource") == "status"}
+    is_complete = types >= {"LogComponentsHealthy", "MetricComponentsHealthy", "TraceComponentsHealthy"}
+    return is_complete and MODULE_CR_STATUS_MANAGER not in owners
 
 
 async def _leaves(world: NodeClusters, before: set[tuple[str, str]]) -> None:
