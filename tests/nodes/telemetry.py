@@ -94,9 +94,10 @@ async def has_certificates(skr: Client) -> bool:
 
 
 async def left_of_telemetry(skr: Client) -> set[tuple[str, str]]:
-    """Return kind and name of each object that is the module's, or of its operator."""
+    """Return kind and name of each object that is the module's, or of its operator, but for what has an owner."""
     found = set()
     for resource in KINDS:
         listed = await skr.list(resource, names.SKR_NAMESPACE if resource.namespaced else None)
-        found |= {(resource.kind, it["metadata"]["name"]) for it in listed.items}
+        alone = (it["metadata"] for it in listed.items if not it["metadata"].get("ownerReferences"))
+        found |= {(resource.kind, each["name"]) for each in alone}
     return {each for each in found if "telemetr" in each[1]}
