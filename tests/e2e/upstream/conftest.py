@@ -40,6 +40,8 @@ OPTIONS = (
     "--self-signed-ca-rotation-grace=2s",  # until the Watcher has read its files again
     "--leader-election-lease-duration=15s",
 )
+START_SECONDS = 90.0
+"""Programs that start for the first time are compiled."""
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -84,7 +86,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory, heartbeats: None) -> A
             running = tasks.create_task(runtime.run())
             await world.write_kyma()
             await programs.start_watcher()
-            await world.kyma_is(State.READY)
+            await world.kyma_is(State.READY, within=START_SECONDS)
             yield world
             while not running.done():  # a request whose time is up at this moment may take the cancellation for its own
                 running.cancel()

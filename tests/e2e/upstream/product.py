@@ -166,14 +166,14 @@ class Product:
         await self.module_is(module, State.READY, version=version)
         await self.kyma_is(State.READY)
 
-    async def kyma_is(self, state: State) -> None:
+    async def kyma_is(self, state: State, *, within: float = WITHIN) -> None:
         """Wait until the Kyma has a state, in both clusters."""
 
         async def reached() -> bool:
             return state == (await self.kyma()).status.state == (await self.users_kyma()).status.state
 
         try:
-            await eventually(reached, within=WITHIN, what=f"the Kyma is {state}")
+            await eventually(reached, within=within, what=f"the Kyma is {state}")
         except AssertionError as error:
             raise AssertionError(f"{error}: {(await self.kyma()).status}") from None
 
