@@ -8,7 +8,7 @@ import shutil
 import ssl
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,6 +37,7 @@ HARBOUR = Path(__file__).parent / "harbour"
 RECORDED = HARBOUR / "recorded"
 """What modulectl 3.2.0 wrote for that module. `test_modulectl_writes_the_same` compares with the program itself."""
 REAL = Path(os.environ.get("KLM_REAL_MANIFESTS", "../shared/real-manifests"))
+MODULES = ("harbour", "keda", "serverless", "templateop", "btp", "apigateway")
 DIGEST = "0123456789abcdef" * 4
 Document = dict[str, Any]
 
@@ -115,7 +116,7 @@ def test_template_and_constructor_are_those_that_modulectl_wrote(harbour: Path) 
 
 
 @pytest.mark.skipif(shutil.which("modulectl") is None, reason="no modulectl on PATH")
-@pytest.mark.parametrize("module", ["harbour", "keda", "serverless", "templateop", "btp", "apigateway"])
+@pytest.mark.parametrize("module", MODULES)
 def test_modulectl_writes_the_same(module: str, harbour: Path, tmp_path: Path) -> None:
     """Of the recorded module, and of real ones with a config of the same form as in their repositories."""
     folder = harbour if module == "harbour" else real_module(module, tmp_path / module)
@@ -135,6 +136,44 @@ def test_modulectl_writes_the_same(module: str, harbour: Path, tmp_path: Path) -
     for each in (go[1], ours[1]):
         each["components"][0]["resources"][-1]["input"]["path"] = names[0]
     assert normalised(ours[1]) == normalised(go[1])
+
+
+@pytest.mark.skipif(shutil.which("ocm") is None, reason="no ocm on PATH")
+@pytest.mark.parametrize("module", MODULES)
+def test_package_is_the_component_that_ocm_makes_of_the_constructor(
+    module: str, harbour: Path, tmp_path: Path, pushed: list[PackedModule]
+) -> None:
+    """Times and digests of layers are left out: OCM's program writes the time into them."""
+    folder, archive = harbour if module == "harbour" else real_module(module, tmp_path / module), tmp_path / "archive"
+    config = ("-c", folder / "module-config.yaml", "--module-sources-git-directory", folder)
+    files = ("-o", folder / "template.yaml", "--output-constructor-file", folder / "component-constructor.yaml")
+    created = klm("create", *config, *files)
+    assert created.exit_code == 0, created.output
+    ocm = partial(subprocess.run, cwd=folder, check=True, capture_output=True, timeout=240)
+    program = str(shutil.which("ocm"))
+    ocm([program, *f"add componentversions --create --skip-digest-generation --file {archive}".split(), files[-1]])
+    shown = ocm([program, "get", "componentversions", str(archive), "-o", "yaml"]).stdout.decode()
+
+    done = klm("package", folder, "--registry", "registry.example.com/modules", *config[2:])
+    assert done.exit_code == 0, done.output
+    (packed,) = pushed
+    theirs = load_yaml(shown.removeprefix("---"))
+    ours = load_yaml(files_in(packed.layers[0])["component-descriptor.yaml"])
+    made = {each.digest: each.content for each in packed.layers}
+    blobs = {each.name.replace(".", ":"): each.read_bytes() for each in (archive / "blobs").iterdir()}
+    assert comparable(ours, made) == comparable(theirs, blobs)
+
+
+def comparable(descriptor: Document, blobs: Mapping[str, bytes]) -> Document:
+    """Return a descriptor with the contents of its layers; without times, digests and the registry."""
+    component = {**descriptor["component"], "repositoryContexts": []}
+    component.pop("creationTime", None)
+    for each in component["resources"]:
+        each.pop("digest", None)
+        if digest := each["access"].pop("localReference", None):
+            is_tree = each["type"] == "directoryTree"
+            each["content"] = files_in(Blob(blobs[digest], "")) if is_tree else load_yaml(blobs[digest])
+    return {**descriptor, "component": component}
 
 
 def test_package_has_the_components_parts_and_the_manifest_as_it_is(harbour: Path, pushed: list[PackedModule]) -> None:
