@@ -149,10 +149,10 @@ def test_package_is_the_component_that_ocm_makes_of_the_constructor(
     files = ("-o", folder / "template.yaml", "--output-constructor-file", folder / "component-constructor.yaml")
     created = klm("create", *config, *files)
     assert created.exit_code == 0, created.output
-    ocm = partial(subprocess.run, cwd=folder, check=True, capture_output=True, timeout=240)
+    ocm = partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True, timeout=240)
     program = str(shutil.which("ocm"))
     ocm([program, *f"add componentversions --create --skip-digest-generation --file {archive}".split(), files[-1]])
-    shown = ocm([program, "get", "componentversions", str(archive), "-o", "yaml"]).stdout.decode()
+    shown = ocm([program, "get", "componentversions", str(archive), "-o", "yaml"]).stdout
 
     done = klm("package", folder, "--registry", "registry.example.com/modules", *config[2:])
     assert done.exit_code == 0, done.output
