@@ -34,6 +34,22 @@ WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
+MUTATING_WEBHOOKS: Resource[dict[str, Any]] = Resource.dynamic(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    namespaced=False,
+)
+NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
+    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
+)
 INFRASTRUCTURES: Resource[dict[str, Any]] = Resource.dynamic(
     "cloud-resources.kyma-project.io", "v1beta1", "Infrastructure", "infrastructures", namespaced=True
+)
+KEDAS: Resource[dict[str, Any]] = Resource.dynamic(
+    "operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True
+)
+TELEMETRIES: Resource[dict[str, Any]] = Resource.dynamic(
+    "operator.kyma-project.io", "v1beta1", "Telemetry", "telemetries", namespaced=True
 )

@@ -6,7 +6,17 @@ from typing import Any
 
 from kube_runtime import Client, KubeError, Resource, load_documents
 from lifecycle_manager_api import names
-from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, CRDS, DEPLOYMENTS, NAMESPACES, SECRETS, SERVICES, WEBHOOKS
+from tests.kinds import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    SECRETS,
+    SERVICES,
+    WEBHOOKS,
+)
 
 GROUP = "telemetry.kyma-project.io"
 Document = dict[str, Any]
@@ -16,16 +26,10 @@ def _pipelines(kind: str, version: str = "v1beta1") -> Resource[Document]:
     return Resource.dynamic(GROUP, version, kind, f"{kind.lower()}s", namespaced=False)
 
 
-TELEMETRIES: Resource[Document] = Resource.dynamic(
-    "operator.kyma-project.io", "v1beta1", "Telemetry", "telemetries", namespaced=True
-)
 PIPELINES = {kind: _pipelines(kind) for kind in ("LogPipeline", "MetricPipeline", "TracePipeline")}
 OLD_LOG_PIPELINES = _pipelines("LogPipeline", "v1alpha1")
-MUTATING: Resource[Document] = Resource.dynamic(
-    WEBHOOKS.group, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
-)
 DAEMON_SETS: Resource[Document] = Resource.dynamic("apps", "v1", "DaemonSet", "daemonsets", namespaced=True)
-KINDS = (CLUSTER_ROLES, CONFIG_MAPS, CRDS, DAEMON_SETS, DEPLOYMENTS, MUTATING, SECRETS, SERVICES, WEBHOOKS)
+KINDS = (CLUSTER_ROLES, CONFIG_MAPS, CRDS, DAEMON_SETS, DEPLOYMENTS, MUTATING_WEBHOOKS, SECRETS, SERVICES, WEBHOOKS)
 GATEWAYS = ("telemetry-otlp", "telemetry-metric-agent", "telemetry-log-agent", "telemetry-self-monitor")
 """How the names of what the operator runs for pipelines begin."""
 SAMPLES = ("tracepipeline", "metricpipeline", "logpipeline_otel_input_otlp")
@@ -77,7 +81,7 @@ async def refusal(skr: Client) -> str:
 async def certificates(skr: Client) -> dict[str, tuple[int, list[str]]]:
     """Return generation and CA of the objects of the module into which the operator writes its own."""
     found = {}
-    for resource, name in ((WEBHOOKS, "validating"), (MUTATING, "mutating")):
+    for resource, name in ((WEBHOOKS, "validating"), (MUTATING_WEBHOOKS, "mutating")):
         each = await skr.get(resource, f"telemetry-{name}-webhook.kyma-project.io")
         bundles = [webhook["clientConfig"].get("caBundle", "") for webhook in each["webhooks"]]
         found[name] = (each["metadata"]["generation"], bundles)

@@ -12,13 +12,12 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from kube_runtime import Resource
 from kyma_demo import names as demo_names
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import State, names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
-from tests.kinds import DEPLOYMENTS, NAMESPACES
+from tests.kinds import DEPLOYMENTS, KEDAS, NAMESPACES
 from tests.modules import ANY_MODULE
 from tests.nodes.clusters import NodeClusters
 from tests.nodes.go_operators import GoOperator, as_text, names_of, source_in
@@ -35,7 +34,7 @@ async def test_upstreams_module_comes_reports_its_state_and_goes(world: NodeClus
         module=MODULE,
         name="keda-manager",
         default="config/samples/keda-default-cr.yaml",
-        module_crs=Resource.dynamic("operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True),
+        module_crs=KEDAS,
         files=("bin/manager", "keda.yaml", "keda-networkpolicies.yaml", "keda-addon-networkpolicies.yaml"),
     )
     await keda.load(world, tmp_path)

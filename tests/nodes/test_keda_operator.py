@@ -20,7 +20,7 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
-from tests.kinds import CLUSTER_ROLES, CRDS, DEPLOYMENTS, SECRETS, SERVICES, WEBHOOKS
+from tests.kinds import CLUSTER_ROLES, CRDS, DEPLOYMENTS, KEDAS, SECRETS, SERVICES, WEBHOOKS
 from tests.modules import ANY_MODULE
 from tests.nodes import keda_operator_manager
 from tests.nodes.clusters import NodeClusters, is_ready, pods_of
@@ -34,9 +34,6 @@ DEMO = {"name": demo_names.MODULE, "managed": True}
 SKR, SECONDS = names.SKR_NAMESPACE, 180.0
 PROGRAMS = ("keda", "keda-adapter", "keda-admission-webhooks")
 PARTS = ("keda-operator", "keda-operator-metrics-apiserver", "keda-admission-webhooks")
-KEDAS: Resource[dict[str, Any]] = Resource.dynamic(
-    "operator.kyma-project.io", "v1alpha1", "Keda", "kedas", namespaced=True
-)
 SCALED: Resource[dict[str, Any]] = Resource.dynamic(
     "keda.sh", "v1alpha1", "ScaledObject", "scaledobjects", namespaced=True
 )

@@ -18,14 +18,13 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Resource
 from kyma_demo import names as demo_names
 from lifecycle_manager.contract.owned_fields import MODULE_CR_STATUS_MANAGER
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import State, names
 from tests.integration.lifecycle_manager import telemetry_manager
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
-from tests.kinds import CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS, NETWORK_POLICIES, TELEMETRIES
 from tests.modules import ANY_MODULE
 from tests.nodes import telemetry
 from tests.nodes.clusters import NodeClusters, pods_of
@@ -37,11 +36,7 @@ from tests.waiting import consistently, eventually
 MODULE, OLD, NEW, WITH_MANAGER = "telemetry", "1.69.0", "1.69.1", "1.69.2"
 DEMO = {"name": demo_names.MODULE, "managed": True}
 SECONDS = 120.0
-STOP_SECONDS = 10.0
 SKR = names.SKR_NAMESPACE
-NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
-    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
-)
 TO_API_SERVER = {
     "spec": {
         "podSelector": {"matchLabels": {"kyma-project.io/module": "telemetry"}},
@@ -58,17 +53,14 @@ def upstream() -> GoOperator:
         module=MODULE,
         name="telemetry-manager",
         default="telemetry-default-cr.yaml",
-        module_crs=telemetry.TELEMETRIES,
+        module_crs=TELEMETRIES,
     )
 
 
 async def test_upstreams_module_is_used_updated_and_leaves_nothing(
     world: NodeClusters, upstream: GoOperator, tmp_path: Path
 ) -> None:
-    skr, before = world.skr, await telemetry.left_of_telemetry(world.skr)
-    await upstream.load(world, tmp_path)
-    await apply_objects(skr, ANY_MODULE)
-    await skr.apply(NETWORK_POLICIES, "to-api-server", TO_API_SERVER, SKR, field_manager="user")
+    skr, before = world.skr, await _prepared(world, upstream, tmp_path)
     async with private_registry(world, tmp_path) as registry:
         await _offer(world, registry, upstream, OLD)
         await world.walkthrough.set_modules([DEMO, {"name": MODULE}])
@@ -99,10 +91,7 @@ async def test_upstreams_module_is_used_updated_and_leaves_nothing(
 async def test_module_manager_beside_upstreams_operator_follows_the_real_module_cr(
     world: NodeClusters, upstream: GoOperator, tmp_path: Path
 ) -> None:
-    skr, before = world.skr, await telemetry.left_of_telemetry(world.skr)
-    await upstream.load(world, tmp_path)
-    await apply_objects(skr, ANY_MODULE)
-    await skr.apply(NETWORK_POLICIES, "to-api-server", TO_API_SERVER, SKR, field_manager="user")
+    skr, before = world.skr, await _prepared(world, upstream, tmp_path)
     manifest = tmp_path / "manifest.yaml"
     manifest.write_text(as_text(upstream.objects()))
     pipeline = {"group": telemetry.GROUP, "kind": "TracePipeline", "names": ["backend"]}
@@ -117,13 +106,22 @@ async def test_module_manager_beside_upstreams_operator_follows_the_real_module_
         await eventually(lambda: _shows(world, upstream, State.READY), what="Ready in the Kyma", within=SECONDS)
         for tenant in ("shop", "shop-of-today"):
             enriched = {"spec": {"enrichments": {"cluster": {"name": tenant}}}}
-            await skr.merge_patch(telemetry.TELEMETRIES, "default", enriched, SKR, field_manager="user")
+            await skr.merge_patch(TELEMETRIES, "default", enriched, SKR, field_manager="user")
             await eventually(partial(_tenant, world, tenant), what="the user's change in force", within=SECONDS)
             await eventually(partial(_shows, world, upstream, State.WARNING), what="its own state", within=SECONDS)
         await eventually(lambda: _is_the_operators(world), what="the operator's status alone", within=SECONDS)
         await consistently(lambda: _is_the_operators(world), lasting=5.0, what="the operator's status alone")
         await world.walkthrough.set_modules([DEMO])
         await _leaves(world, before)
+
+
+async def _prepared(world: NodeClusters, upstream: GoOperator, folder: Path) -> set[tuple[str, str]]:
+    """Have the user's cluster ready for the operator; return what there is of telemetry before."""
+    before = await telemetry.left_of_telemetry(world.skr)
+    await upstream.load(world, folder)
+    await apply_objects(world.skr, ANY_MODULE)
+    await world.skr.apply(NETWORK_POLICIES, "to-api-server", TO_API_SERVER, SKR, field_manager="user")
+    return before
 
 
 async def _offer(
@@ -179,7 +177,7 @@ async def _is_the_operators(world: NodeClusters) -> bool:
 
     The list of conditions is one field, which the operator owns with what was in it.
     """
-    found = await world.skr.get(telemetry.TELEMETRIES, "default", SKR)
+    found = await world.skr.get(TELEMETRIES, "default", SKR)
     types = {each["type"] for each in found.get("status", {}).get("conditions", ())}
     owners = {each["manager"] for each in found["metadata"]["managedFields"] if each.get("subresource") == "status"}
     is_complete = types >= {"LogComponentsHealthy", "MetricComponentsHealthy", "TraceComponentsHealthy"}

@@ -22,12 +22,9 @@ from tests.e2e.upstream.product import KCP, KYMA, SKR, Product
 from tests.e2e.upstream.runtime import WORKLOADS
 from tests.integration.cert_manager import RIGHTS, fetch_crds, simulate_controller
 from tests.integration.lifecycle_manager.programs import Manager, start_manager, with_options
-from tests.kinds import ROLE_BINDINGS, WEBHOOKS
+from tests.kinds import NETWORK_POLICIES, ROLE_BINDINGS, WEBHOOKS
 from tests.waiting import eventually
 
-POLICIES: Resource[Document] = Resource.dynamic(
-    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
-)
 DEPLOYMENTS = WORKLOADS["Deployment"]
 ROTATIONS = 3
 PAUSE_SECONDS = 0.1  # between changes of a user
@@ -53,7 +50,7 @@ async def channel_is(world: Product, channel: str) -> None:
 async def test_watcher(world: Product) -> None:
     await is_there(world, DEPLOYMENTS, "skr-webhook")
     assert (await world.watcher_environment())["HEARTBEAT_SECONDS"] == os.environ["HEARTBEAT_SECONDS"]
-    await is_there(world, POLICIES, "skr-webhook")
+    await is_there(world, NETWORK_POLICIES, "skr-webhook")
     await world.skr.delete(DEPLOYMENTS, "skr-webhook", SKR)
     await is_there(world, DEPLOYMENTS, "skr-webhook")
     await world.skr.delete(SECRETS, "skr-webhook-tls", SKR)
@@ -85,8 +82,8 @@ def events_in(world: Product) -> int:
 async def denying_all(world: Product) -> AsyncIterator[None]:
     """Deny all connections of Pods that no other policy allows, and check what that of the Watcher allows."""
     name, spec = "kyma-project.io--deny-all-ingress", {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    await world.skr.create(POLICIES, {"metadata": {"name": name}, "spec": spec}, SKR, field_manager="user")
-    policy = (await world.skr.get(POLICIES, "skr-webhook", SKR))["spec"]
+    await world.skr.create(NETWORK_POLICIES, {"metadata": {"name": name}, "spec": spec}, SKR, field_manager="user")
+    policy = (await world.skr.get(NETWORK_POLICIES, "skr-webhook", SKR))["spec"]
     deployment = (await world.skr.get(DEPLOYMENTS, "skr-webhook", SKR))["spec"]["template"]
     (container,) = deployment["spec"]["containers"]
     assert policy["podSelector"]["matchLabels"].items() <= deployment["metadata"]["labels"].items()
@@ -97,7 +94,7 @@ async def denying_all(world: Product) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await world.skr.delete(POLICIES, name, SKR)
+        await world.skr.delete(NETWORK_POLICIES, name, SKR)
 
 
 def allowed(rules: list[Document]) -> set[tuple[int, str]]:

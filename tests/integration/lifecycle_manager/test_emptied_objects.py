@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Resource
 from kyma_demo.walkthrough import Walkthrough
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template
 from tests.integration.lifecycle_manager.test_manifests_of_modules import CLOUD_RESOURCES, gone, template_with
 from tests.integration.lifecycle_manager.test_sync_resources import rights
-from tests.kinds import WEBHOOKS
+from tests.kinds import MUTATING_WEBHOOKS, WEBHOOKS
 from tests.registries import BlobServer
 from tests.waiting import eventually
 
@@ -20,9 +19,7 @@ GROUP = "admissionregistration.k8s.io"
 NAME = "guards.example.com"
 HOOKS = {
     "ValidatingWebhookConfiguration": WEBHOOKS,
-    "MutatingWebhookConfiguration": Resource.dynamic(
-        GROUP, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", namespaced=False
-    ),
+    "MutatingWebhookConfiguration": MUTATING_WEBHOOKS,
 }
 
 

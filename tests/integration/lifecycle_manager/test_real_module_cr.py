@@ -23,7 +23,7 @@ from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager import keda_manager, telemetry_manager
 from tests.integration.lifecycle_manager.catalog_entries import in_catalog, release, template
 from tests.integration.lifecycle_manager.test_manifests_of_modules import CLOUD_RESOURCES, gone, template_with
-from tests.kinds import CONFIG_MAPS, DEPLOYMENTS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, KEDAS, TELEMETRIES
 from tests.registries import BlobServer
 from tests.waiting import eventually
 
@@ -84,14 +84,14 @@ KEDA = RealModule(
     "keda",
     "1.12.1",
     keda_manager,
-    Resource.dynamic(GROUP, "v1alpha1", "Keda", "kedas", namespaced=True),
+    KEDAS,
     ({"group": "apps", "kind": "Deployment", "names": ["keda-*"]}, {"kind": "ConfigMap", "names": ["keda"]}),
 )
 TELEMETRY = RealModule(
     "telemetry",
     "1.60.0",
     telemetry_manager,
-    Resource.dynamic(GROUP, "v1beta1", "Telemetry", "telemetries", namespaced=True),
+    TELEMETRIES,
     ({"kind": "ConfigMap", "names": ["telemetry", "telemetry-gateway"]},),
     (TRACE_PIPELINES,),
 )

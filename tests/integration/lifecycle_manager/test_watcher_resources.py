@@ -5,19 +5,15 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import Resource
 from kyma_demo.environment import Environment
 from kyma_demo.names import USER
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import WATCHERS
 from lifecycle_manager_api import Watcher, find, names
 from tests.integration.lifecycle_manager.event_path import has_received, moment
-from tests.kinds import CONFIG_MAPS, WEBHOOKS
+from tests.kinds import CONFIG_MAPS, NETWORK_POLICIES, WEBHOOKS
 from tests.waiting import eventually
 
-NETWORK_POLICIES: Resource[dict[str, Any]] = Resource.dynamic(
-    "networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", namespaced=True
-)
 NAME = "kcp-system.colours.operator.kyma-project.io"
 
 

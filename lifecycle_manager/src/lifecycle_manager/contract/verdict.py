@@ -177,7 +177,7 @@ def _reported(config: ModuleConfig) -> Cause | None:
     return shown, reason, message or f"the module manager reports {state}"
 
 
-def in_use_in(resource: SyncResource) -> str:
+def in_use_message(resource: SyncResource) -> str:
     """Say why objects of a SyncResource that is deleted stay, as users have objects that would go along; else empty."""
     ready = find(resource.status.conditions, READY) if resource.metadata.being_deleted else None
     return ready.message if ready is not None and ready.reason == OBJECTS_IN_USE else ""

@@ -22,7 +22,7 @@ from kyma_oci import SourceError
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.contract.verdict import in_use_in
+from lifecycle_manager.contract.verdict import in_use_message
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
@@ -210,7 +210,7 @@ class ManifestReader:
     def _in_use(self, kyma: str, module: str) -> tuple[str, ...]:
         found = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)
         own = (each for each in found if each.spec.module == module and self.policies.is_in_place(each))
-        return tuple(sorted(filter(None, map(in_use_in, own))))
+        return tuple(sorted(filter(None, map(in_use_message, own))))
 
     def _kyma(self, manifest: Manifest) -> Kyma | None:
         return self.kymas.get(ObjectKey(manifest.metadata.namespace, kyma_of_manifest(manifest)))

@@ -55,7 +55,7 @@ class Timeouts(DomainSettings):
     - `deletion`: a deletion that makes no progress is a Warning; so long finalizers of Module Managers are waited for
     - `purge`: finalizers that block a deletion are removed; None for never
 
-    With `removes_finalizers_of_others`, a Kyma whose access Secret is gone loses all finalizers, also those of others.
+    `removes_finalizers_of_others`: all finalizers of a Kyma are removed once its access Secret is gone.
     """
 
     unreachable: Duration = Field(
