@@ -16,12 +16,18 @@ SKR = names.SKR_NAMESPACE
 
 
 @pytest.fixture
-async def world(client: Client, tmp_path: Path) -> AsyncIterator[Modules]:
-    """A simulated control plane, and a real API server for the module."""
+async def skr(client: Client) -> Client:
+    """A real API server with the namespace of the modules."""
     await apply_objects(client, f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {SKR}}}")
+    return client
+
+
+@pytest.fixture
+async def world(skr: Client, tmp_path: Path) -> AsyncIterator[Modules]:
+    """A simulated control plane, and a real API server for the module."""
     async with (
         serve_simulation() as simulation,
         await simulated_control_plane(simulation) as kcp,
-        Modules(kcp, client, tmp_path) as world,
+        Modules(kcp, skr, tmp_path) as world,
     ):
         yield world

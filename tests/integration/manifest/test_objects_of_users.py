@@ -1,7 +1,6 @@
 """What users had before a set of objects, and what they put into its Namespaces and kinds, stays when the set goes."""
 
 from collections.abc import AsyncIterator, Collection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,15 +241,14 @@ async def test_crd_that_users_had_stays_with_its_objects_and_does_not_hold_the_r
 
 
 @pytest.fixture
-async def syncing(client: Client, tmp_path: Path) -> AsyncIterator[Syncing]:
-    assert tmp_path
+async def syncing(skr: Client) -> AsyncIterator[Syncing]:
     async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
         kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
         await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
         await has_modules(kcp, "cloud-resources")
         policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
         await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
-        clusters = Syncing(kcp, client)
+        clusters = Syncing(kcp, skr)
         async with clusters.process():
             yield clusters
 
