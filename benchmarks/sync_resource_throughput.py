@@ -48,7 +48,6 @@ PEERS: Resource[dict[str, Any]] = Resource.dynamic(
     PEERS_GROUP, SYNC_RESOURCES.version, SYNC_RESOURCES.kind, SYNC_RESOURCES.plural, namespaced=True
 )
 """The resources of the peer, which the Lifecycle Manager does not watch."""
-PEERS_OWNER = "00000000-0000-0000-0000-000000000000"
 WRITES = frozenset({("PATCH", "syncresources"), ("PUT", "syncresources"), ("POST", "events"), ("PATCH", "events")})
 
 
@@ -216,7 +215,7 @@ def _object(number: int, index: int, namespace: str) -> dict[str, Any]:
 def _applied_object(number: int, index: int) -> dict[str, Any]:
     """Return an object of the peer with as many labels and annotations as the Lifecycle Manager gives to its own."""
     labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "none", names.MODULE_NAME: "benchmark"}
-    owner = {names.OWNED_BY: f"{names.KCP_NAMESPACE}/resource-{number}", names.OWNER_UID: PEERS_OWNER}
+    owner = {names.OWNED_BY: f"{names.KCP_NAMESPACE}/resource-{number}"}
     document = _object(number, index, "bare")
     return {**document, "metadata": {**document["metadata"], "labels": labels, "annotations": owner}}
 

@@ -289,7 +289,8 @@ async def _rollout(stage: Stage, module: str, version: str) -> ModuleRollout | N
         found = (await stage.kcp.list(MODULE_ROLLOUTS, KCP)).items
     except KubeError:  # the control plane is restarted
         return None
-    its = [each for each in found if (each.spec.module_name, each.spec.version) == (module, version)]
+    wanted = (module, "regular", version)
+    its = [each for each in found if (each.spec.module_name, each.spec.channel, each.spec.version) == wanted]
     return max(its, key=lambda each: each.spec.revision, default=None)
 
 

@@ -10,7 +10,7 @@ from lifecycle_manager_api import names
 
 Document = dict[str, Any]
 KUBECTL = "kubectl"
-_OWNER = SetOwner(ObjectKey("", ""), "", "", is_module=True)
+_OWNER = SetOwner(ObjectKey("", ""), "", is_module=True)
 _OURS = {"labels": frozenset(_OWNER.all_labels), "annotations": frozenset({*_OWNER.annotations, names.DISCLAIMER})}
 _OF_THE_SERVER = frozenset({"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"})
 _NOBODY = "before-first-apply"

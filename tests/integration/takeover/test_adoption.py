@@ -166,7 +166,7 @@ async def test_way_back_gives_everything_back(world: Takeover, before: dict[str,
         assert metadata["labels"][names.MANAGED_BY] == "kyma"
         assert names.MODULE_NAME not in metadata["labels"]
         assert metadata["annotations"][names.DEPRECATED_OWNED_BY] == f"{KCP}/{MANIFEST}"
-        assert {names.OWNED_BY, names.OWNER_UID}.isdisjoint(metadata["annotations"])
+        assert names.OWNED_BY not in metadata["annotations"]
     for entry in WATCHER:
         live = after[f"{entry.kind} {entry.name}"]
         assert managers_of(live) == {names.LIFECYCLE_MANAGER}, entry

@@ -198,7 +198,7 @@ def workload(
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (NAMESPACE, *in_skr)},
-        ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        ignored=frozenset({"catalog", "config", "observedGeneration"}),
         foreseen=(SkrAccessError,),
         resync_seconds=SECONDS,
     )

@@ -160,9 +160,7 @@ def workload(answers: set[tuple[str, str] | None]) -> Workload:
         script=script,
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds(), *INITIAL), "skr": (skr_namespace, CRD)},
-        ignored=frozenset(
-            {"config", "observedGeneration", "ownerUid", "resource", names.OWNER_UID, names.MODULE_CONFIG_GENERATION}
-        ),
+        ignored=frozenset({"config", "observedGeneration", "resource", names.MODULE_CONFIG_GENERATION}),
         resync_seconds=SECONDS,
     )
 

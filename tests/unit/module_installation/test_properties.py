@@ -65,7 +65,7 @@ def manifest(inventory: set[InventoryEntry], *, deleted: bool = False) -> Manife
 
 
 def holder(has: set[InventoryEntry], *, manages: bool) -> Holder:
-    return Holder(SetOwner(ObjectKey("kcp-system", "demo-meadow"), "uid", "meadow"), identities(has), manages=manages)
+    return Holder(SetOwner(ObjectKey("kcp-system", "demo-meadow"), "meadow"), identities(has), manages=manages)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from tests import builders
 
 ENTRY = InventoryEntry("", "v1", "ConfigMap", "shop", "a")
 OTHER = InventoryEntry("", "v1", "ConfigMap", "shop", "b")
-OWNER = SetOwner(ObjectKey("kcp-system", "demo-garden"), "uid", "garden", is_module=True)
+OWNER = SetOwner(ObjectKey("kcp-system", "demo-garden"), "garden", is_module=True)
 
 
 def live(**metadata: Any) -> dict[str, Any]:

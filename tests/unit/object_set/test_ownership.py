@@ -73,7 +73,7 @@ def test_status_is_indexed_by_what_it_claims() -> None:
 
 
 def held_by(key: ObjectKey, *entries: InventoryEntry, **given: Any) -> Holder:
-    return Holder(SetOwner(key, key.name, key.name), frozenset(each.identity for each in entries), **given)
+    return Holder(SetOwner(key, key.name), frozenset(each.identity for each in entries), **given)
 
 
 def test_object_is_left_to_whoever_has_it_and_first_to_one_who_manages_it() -> None:
@@ -97,9 +97,6 @@ def test_object_is_managed_by_its_owner_if_that_one_has_it_and_is_not_left_alone
     ("entry", "changed", "owned"),
     [
         (ENTRY, {}, True),
-        (ENTRY, {names.OWNER_UID: None}, True),
-        (ENTRY, {names.OWNER_UID: "other"}, False),
-        (ENTRY, {names.OWNER_UID: ""}, False),
         (ENTRY, {names.OWNED_BY: str(MEADOW)}, False),
         (ENTRY, {names.OWNED_BY: None}, False),
         (ENTRY, {names.MANAGED_BY: "somebody"}, False),
@@ -111,7 +108,7 @@ def test_object_is_managed_by_its_owner_if_that_one_has_it_and_is_not_left_alone
 def test_object_is_deleted_only_for_the_owner_that_it_names(
     entry: InventoryEntry, changed: dict[str, str | None], *, owned: bool
 ) -> None:
-    owner = SetOwner(GARDEN, "uid", "garden")
+    owner = SetOwner(GARDEN, "garden")
     marks = {names.MANAGED_BY: names.LIFECYCLE_MANAGER, **owner.annotations} | changed
     present = {key: value for key, value in marks.items() if value is not None}
     live = {"metadata": {"labels": present, "annotations": present}}
@@ -127,7 +124,6 @@ def test_object_is_deleted_only_for_the_owner_that_it_names(
         ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(MEADOW)}, False),
         # handed over to another module since
         ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(GARDEN), names.OWNED_BY: str(MEADOW)}, False),
-        ({names.MANAGED_BY: "kyma", names.DEPRECATED_OWNED_BY: str(GARDEN), names.OWNER_UID: "other"}, False),
         ({names.MANAGED_BY: "somebody", names.DEPRECATED_OWNED_BY: str(GARDEN)}, False),
         ({names.DEPRECATED_OWNED_BY: str(GARDEN)}, False),
         ({names.MANAGED_BY: "kyma"}, False),
@@ -137,9 +133,9 @@ def test_object_of_a_former_version_is_deleted_for_the_owner_that_it_names(
     marks: dict[str, str], *, owned: bool
 ) -> None:
     live = {"metadata": {"labels": marks, "annotations": marks}}
-    assert SetOwner(GARDEN, "uid", "garden").owns(ENTRY, live) is owned
+    assert SetOwner(GARDEN, "garden").owns(ENTRY, live) is owned
     secret = InventoryEntry("", "v1", "Secret", "kyma-system", "skr-webhook-tls")
-    assert not SetOwner(GARDEN, "uid", "garden").owns(secret, live)
+    assert not SetOwner(GARDEN, "garden").owns(secret, live)
 
 
 OBJECTS = [InventoryEntry("", "v1", "Namespace", "", name) for name in "abc"]
@@ -175,7 +171,7 @@ def test_no_order_of_removals_leaves_anything_over_or_takes_what_a_module_still_
     [("demo-garden", "demo-garden"), ("a" * 80, "a" * 63), (f"{'a' * 62}-{'b' * 20}", "a" * 62)],
 )
 def test_objects_of_a_module_name_it_in_labels_that_a_server_accepts(name: str, component: str) -> None:
-    owner = SetOwner(ObjectKey("kcp-system", name), "uid", "garden", is_module=True)
+    owner = SetOwner(ObjectKey("kcp-system", name), "garden", is_module=True)
     assert owner.labels == {
         names.MODULE_NAME: "garden",
         "app.kubernetes.io/part-of": "Kyma",
@@ -185,6 +181,6 @@ def test_objects_of_a_module_name_it_in_labels_that_a_server_accepts(name: str, 
 
 
 def test_objects_of_a_sync_resource_keep_the_labels_of_their_team() -> None:
-    owner = SetOwner(GARDEN, "uid", "garden")
+    owner = SetOwner(GARDEN, "garden")
     assert owner.labels == {names.MODULE_NAME: "garden"}
-    assert owner.annotations.keys() == {names.OWNED_BY, names.OWNER_UID}
+    assert owner.annotations.keys() == {names.OWNED_BY}

@@ -361,8 +361,7 @@ async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Sy
     await world.reconcile("first")
     for name, annotations in (
         ("one", {names.OWNED_BY: f"{KCP}/second"}),
-        ("two", {names.OWNER_UID: "of-a-second-with-this-name"}),
-        ("three", {names.OWNER_UID: None}),  # applied by a version that wrote none
+        ("two", {names.OWNED_BY: None}),
     ):
         await world.skr.merge_patch(CONFIG_MAPS, name, {"metadata": {"annotations": annotations}}, SKR)
     await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
@@ -384,9 +383,8 @@ async def test_object_that_another_owner_has_by_now_is_not_pruned(world: Syncing
 async def test_recorded_object_of_the_lifecycle_managers_own_is_never_deleted(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
-    resource = await world.kcp.get(SYNC_RESOURCES, "first", KCP)
     labels = {**OF_TELEMETRY, names.MODULE_NAME: "cloud-resources"}
-    marks = {names.OWNED_BY: f"{KCP}/first", names.OWNER_UID: resource.metadata.uid}
+    marks = {names.OWNED_BY: f"{KCP}/first"}
     metadata = {"name": "skr-webhook", "namespace": SKR, "annotations": marks, "labels": labels}
     await world.skr.create(CONFIG_MAPS, {"metadata": metadata}, SKR, field_manager="test")
     recorded = {"synced": [*SYNCED, {**SYNCED[0], "name": "skr-webhook"}]}

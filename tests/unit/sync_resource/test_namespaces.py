@@ -87,7 +87,7 @@ async def test_its_deletion_deletes_no_object(world: Syncing) -> None:
     """Not even one that names it as its owner, as after the deletion of a policy that nobody refused."""
     await world.write("first", "one")
     await world.reconcile("first")
-    owned = {"metadata": {"annotations": {names.OWNED_BY: f"{FOREIGN}/strange", names.OWNER_UID: None}}}
+    owned = {"metadata": {"annotations": {names.OWNED_BY: f"{FOREIGN}/strange"}}}
     await world.skr.merge_patch(CONFIG_MAPS, "one", owned, SKR)
     await write(world, "strange", "one", claims=True, finalizers=[names.SYNC_RESOURCE_FINALIZER])
     await world.kcp.delete(SYNC_RESOURCES, "strange", FOREIGN)

@@ -86,7 +86,7 @@ def test_intent_is_recorded_once_and_in_the_status() -> None:
     written = after(resource, ENTRY)
 
     assert inventory_of(written) == (ENTRY,)
-    assert (written.status.state, written.status.owner_uid) == (State.PROCESSING, resource.metadata.uid)
+    assert written.status.state is State.PROCESSING
     assert written.status.observed_generation is None
     assert after(written, ENTRY) == written
 
@@ -99,7 +99,7 @@ def test_what_comes_later_in_a_generation_is_added_to_what_came_before() -> None
 
 
 def test_intent_without_new_objects_leaves_the_status_as_it_is() -> None:
-    resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready", "ownerUid": "first"})
+    resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready"})
 
     assert begun(resource, (ENTRY,)) == resource.status
 
@@ -134,7 +134,7 @@ def test_deletion_after_an_interrupted_apply_deletes_the_intended_objects() -> N
 
 @pytest.mark.parametrize("metadata", [{}, {"deletionTimestamp": DELETING}])
 def test_objects_of_a_paused_kyma_stay_as_they_are_until_it_is_deleted(metadata: dict[str, Any]) -> None:
-    status = {"synced": SYNCED, "state": "Ready", "ownerUid": "first"}
+    status = {"synced": SYNCED, "state": "Ready"}
     resource = builders.sync_resource(text="", status=status, **metadata)
     paused = {names.SKIP_RECONCILIATION: "true"}
     done = result(resource, builders.kyma(labels=paused))

@@ -129,7 +129,7 @@ def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, HELD, *crds.all_crds()), "skr": (skr, *in_skr)},
-        ignored=frozenset({"catalog", "config", "observedGeneration", "ownerUid", names.OWNER_UID}),
+        ignored=frozenset({"catalog", "config", "observedGeneration"}),
         foreseen=(SkrAccessError,),
         resync_seconds=SECONDS,
     )

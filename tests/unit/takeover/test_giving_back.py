@@ -42,11 +42,11 @@ def live(labels: dict[str, str], annotations: dict[str, str], *fields: dict[str,
 
 
 def test_object_of_a_module_changes_its_owner_in_one_patch() -> None:
-    found = live(OURS, {names.OWNED_BY: KEY, names.OWNER_UID: "u"}, applied("lifecycle-manager", "data", "metadata"))
+    found = live(OURS, {names.OWNED_BY: KEY}, applied("lifecycle-manager", "data", "metadata"))
     assert back.of_module_object(found, MANIFEST) == {
         "metadata": {
             "labels": {names.MANAGED_BY: "kyma", names.MODULE_NAME: None},
-            "annotations": {names.OWNED_BY: None, names.OWNER_UID: None, names.DEPRECATED_OWNED_BY: KEY},
+            "annotations": {names.OWNED_BY: None, names.DEPRECATED_OWNED_BY: KEY},
             "managedFields": [applied("declarative.kyma-project.io/applier", "data", "metadata")],
             "resourceVersion": "7",
         }

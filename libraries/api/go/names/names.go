@@ -35,7 +35,6 @@ const (
 	Purpose            = "operator.kyma-project.io/purpose"
 	IsClusterScoped    = "operator.kyma-project.io/is-cluster-scoped"
 	OwnedBy            = "operator.kyma-project.io/owned-by"
-	OwnerUID           = "operator.kyma-project.io/owner-uid"
 	DeprecatedOwnedBy  = "deprecated-operator.kyma-project.io/owned-by"
 	OcmComponentName   = "operator.kyma-project.io/ocm-component-name"
 	IsUnmanaged        = "operator.kyma-project.io/is-unmanaged"

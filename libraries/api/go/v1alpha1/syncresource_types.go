@@ -121,8 +121,4 @@ type SyncResourceStatus struct {
 	// When the text lost all its objects, so that those in the cluster are removed; left out where it has some.
 	// +optional
 	EmptiedAt *metav1.Time `json:"emptiedAt,omitempty"`
-
-	// The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid.
-	// +optional
-	OwnerUID string `json:"ownerUid,omitempty"`
 }

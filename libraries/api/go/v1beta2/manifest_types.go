@@ -177,8 +177,4 @@ type ManifestStatus struct {
 	// The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version.
 	// +optional
 	ReadyVersion *ReadyVersion `json:"readyVersion,omitempty"`
-
-	// The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid.
-	// +optional
-	OwnerUID string `json:"ownerUid,omitempty"`
 }

@@ -97,8 +97,6 @@ class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The version that a rollout released to the cluster last. Left out where no rollout did."""
     ready_version: ReadyVersion | None = None
     """The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version."""
-    owner_uid: str = ""
-    """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 
 
 class Manifest(ApiObject, frozen=True, kw_only=True):

@@ -29,7 +29,6 @@ PURPOSE = f"{GROUP}/purpose"
 
 IS_CLUSTER_SCOPED = f"{GROUP}/is-cluster-scoped"
 OWNED_BY = f"{GROUP}/owned-by"
-OWNER_UID = f"{GROUP}/owner-uid"
 DEPRECATED_OWNED_BY = "deprecated-operator.kyma-project.io/owned-by"
 OCM_COMPONENT_NAME = f"{GROUP}/ocm-component-name"
 IS_UNMANAGED = f"{GROUP}/is-unmanaged"

@@ -54,8 +54,6 @@ class SyncResourceStatus(ObjectStatus, frozen=True, kw_only=True):
     """Those of these objects that existed in the cluster before. They are not deleted with the SyncResource."""
     emptied_at: datetime | None = None
     """When the text lost all its objects, so that those in the cluster are removed; left out where it has some."""
-    owner_uid: str = ""
-    """The uid by which its objects in the cluster name their owner. A restored object keeps it, unlike its own uid."""
 
 
 class SyncResource(ApiObject, frozen=True, kw_only=True):

@@ -146,6 +146,7 @@ def setup(
     controller.starts_with(partial(_unfinished, manifests))  # before those that are as they should be
     controller.starts_with(manifests.cache.keys)
     controller.watches(manifests, when=spec_changed, cause=CHANGED)
+    controller.watches(manifests, when=was_restored, cause=ReadScope.EVERYTHING)
     controller.watches(
         templates, to=lambda change: with_template(change.new or change.old), when=offer_changed, cause=CHANGED
     )
@@ -300,6 +301,13 @@ def spec_changed(change: Change[Manifest]) -> bool:
         or metadata_changed(old.metadata, new.metadata)
         or finalizer_removed(names.MANIFEST_FINALIZER, change)
     )
+
+
+def was_restored(change: Change[Manifest]) -> bool:
+    """Tell whether a Manifest comes with a status: that of a backup says nothing of what is in the cluster now."""
+    old, new = change.old, change.new
+    is_new = new is not None and (old is None or old.metadata.uid != new.metadata.uid)
+    return is_new and new is not None and was_ready(new)
 
 
 def watch_data(

@@ -110,13 +110,11 @@ def begun(
 ) -> ManifestStatus:
     """Return the status that records what is about to be applied, and what of it was found; its conditions stay."""
     state = manifest.status.state if manifest.status.state is not State.EMPTY else State.PROCESSING
-    uid = manifest.status.owner_uid or manifest.metadata.uid
     return msgspec.structs.replace(
         manifest.status,
         state=state,
         synced=references_to(inventory),
         found=references_to(among(inventory, found)),
-        owner_uid=uid,
     )
 
 

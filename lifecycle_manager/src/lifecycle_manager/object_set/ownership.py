@@ -114,7 +114,6 @@ class SetOwner(NamedTuple):
     """
 
     key: ObjectKey
-    uid: str
     module: str
     is_module: bool = False
 
@@ -142,17 +141,17 @@ class SetOwner(NamedTuple):
     @property
     def annotations(self) -> dict[str, str]:
         """What names the owner on its objects, and says to people that it is not theirs."""
-        annotations = {names.OWNED_BY: str(self.key), names.OWNER_UID: self.uid}
+        annotations = {names.OWNED_BY: str(self.key)}
         return annotations | {names.DISCLAIMER: DISCLAIMER} if self.is_module else annotations
 
     def owns(self, entry: InventoryEntry, live: Mapping[str, Any]) -> bool:
         """Tell whether an object in an SKR may be deleted for this owner.
 
-        An object without a uid was applied by a version that wrote none; then the name of the owner has to do.
+        It names its owner and no uid: one that was restored from a backup has another one than it had.
         """
         metadata = live["metadata"]
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-        if is_protected_entry(entry) or annotations.get(names.OWNER_UID, self.uid) != self.uid:
+        if is_protected_entry(entry):
             return False
         if labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER:
             return bool(annotations.get(names.OWNED_BY) == str(self.key))

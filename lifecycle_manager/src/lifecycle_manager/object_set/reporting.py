@@ -63,7 +63,6 @@ def with_conditions(
         conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
         last_operation=last_operation(before.last_operation, conditions[-1][3], now.replace(microsecond=0)),
         observed_generation=metadata.generation,
-        owner_uid=before.owner_uid or metadata.uid,
         **fields,
     )
 
@@ -85,15 +84,11 @@ def cluster_of(resource: Manifest | SyncResource) -> str:
 
 
 def set_owner(resource: Manifest | SyncResource) -> SetOwner:
-    """Return a resource as the owner of its objects.
-
-    One that was restored from a backup has another uid than its objects name; its status has kept that.
-    """
+    """Return a resource as the owner of its objects."""
     metadata = resource.metadata
-    uid = resource.status.owner_uid or metadata.uid
     is_module = isinstance(resource, Manifest)
     module = module_of_manifest(resource) if isinstance(resource, Manifest) else resource.spec.module
-    return SetOwner(ObjectKey(metadata.namespace, metadata.name), uid, module, is_module=is_module)
+    return SetOwner(ObjectKey(metadata.namespace, metadata.name), module, is_module=is_module)
 
 
 def ready_transition(

@@ -5,7 +5,7 @@ from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.options.types import burst_of
 from lifecycle_manager_api import names
 
-MAX_IN_BACKGROUND = 16
+MAX_IN_BACKGROUND = 6
 """So many requests of a replica keep an API server busy; each further one would have users wait for its answer."""
 
 

@@ -86,7 +86,6 @@ def begun(
         state=State.PROCESSING if fresh or before.state is State.EMPTY else before.state,
         synced=(*before.synced, *map(pending_object, fresh)),
         found=(*before.found, *references_to(among(fresh, found))),
-        owner_uid=before.owner_uid or resource.metadata.uid,
     )
     room = min(MAX_STATUS_BYTES, MAX_OBJECT_BYTES - stored_size(resource.spec.resource)) if fresh else 0
     if fresh and len(msgspec.json.encode(status)) > room:

@@ -51,7 +51,7 @@ def of_module_object(live: JsonObject, manifest: Manifest) -> Patch | None:
     annotations = live["metadata"].get("annotations") or {}
     if not _is_ours(live) or annotations.get(names.OWNED_BY) != key:
         return None
-    owner = {names.OWNED_BY: None, names.OWNER_UID: None, names.DEPRECATED_OWNED_BY: key}
+    owner = {names.OWNED_BY: None, names.DEPRECATED_OWNED_BY: key}
     return _patch(live, MODULES, {names.MANAGED_BY: marks.MANAGED_BY, names.MODULE_NAME: None}, owner)
 
 

@@ -136,7 +136,7 @@ class GivingBack:
         changed = 0
         for manifest in manifests:
             if (kept := back.of_status(manifest.status.conditions, back.MANIFEST_CONDITIONS)) is not None:
-                status = {"conditions": msgspec.to_builtins(kept), "ownerUid": None}
+                status = {"conditions": msgspec.to_builtins(kept)}
                 changed += await self._patch(MANIFESTS, manifest.metadata.name, {"status": status}, "status")
             named = (manifest.metadata.namespace, manifest.metadata.name)
             entry = InventoryEntry(names.GROUP, MANIFESTS.version, MANIFESTS.kind, *named)
