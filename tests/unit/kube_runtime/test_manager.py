@@ -255,7 +255,7 @@ async def test_object_that_replaces_another_of_its_name_has_a_new_state(client: 
     assert [rounds for _, _, rounds in reconciler.reconciled[:3]] == [1, 2, 1]
 
 
-async def test_object_that_a_list_has_in_the_place_of_another_is_reconciled_whatever_matters(client: Client) -> None:
+async def test_object_in_the_place_of_another_is_reconciled_whatever_matters(client: Client) -> None:
     before = await put(client, "a")
     manager, reconciler = manager_on(client), Reconciler()
     controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)

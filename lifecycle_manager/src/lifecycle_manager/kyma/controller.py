@@ -111,7 +111,8 @@ def setup(
     def changed_in_skr(event: ObjectChanged) -> Iterable[ObjectKey]:
         return (event.key,) if event.reference == SKR_KYMA and kymas.get(event.key) is not None else ()
 
-    controller.starts_with(kymas.cache.keys)
+    # Users may have changed something while nobody took events: before what is only checked.
+    controller.starts_with(kymas.cache.keys, priority=Priority.CHANGE)
     controller.watches(kymas, when=status_is_outdated)
     controller.watches(seen.crds.informer, to=all_kymas, when=crd_changed, priority=Priority.RESYNC)
     if seen.pull_secrets is not None:

@@ -108,7 +108,8 @@ def setup(
     controller.watches(policies.informer, to=modules.of_policy, when=policy_changed, cause=everything)
     controller.watches(manifests, to=modules.of_part, when=crds_changed, cause=everything)
     controller.watches(sync_resources, to=modules.of_part, when=crds_changed, cause=everything)
-    controller.starts_with(modules.all, cause=everything)
+    # Users may have changed something while nobody took events: before what is only checked.
+    controller.starts_with(modules.all, cause=everything, priority=Priority.CHANGE)
 
     controller.receives(ObjectChanged, to=modules.of_object)
     controller.receives(ResyncRequested, to=modules.of_kyma)
