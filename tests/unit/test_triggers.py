@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Priority
+from kube_runtime import Change, ObjectKey, Priority
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MANIFESTS,
+    MODULE_CONFIGS,
     MODULE_POLICIES,
     MODULE_TEMPLATES,
     SECRETS,
@@ -18,6 +19,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.contract.signals import (
     ClusterReplaced,
     DescriptorFound,
+    ReadScope,
 )
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, names
 from tests import builders
@@ -68,6 +70,22 @@ async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_cata
         "module-link": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},  # what the template installs may differ now
     }
+
+
+async def test_kyma_of_a_restored_control_plane_is_reconciled_though_its_spec_is_the_same(fleet: Fleet) -> None:
+    informer = fleet.manager.informer(KYMAS)
+    known = informer.get(ObjectKey(KCP, "uses-regular"))
+    informer._notify(Change(known, msgspec.structs.replace(known), is_restored=True))  # noqa: SLF001
+    assert {"kyma", "catalog", "watcher"} <= fleet.take().keys()
+
+
+async def test_module_configs_of_a_restored_control_plane_are_read_in_their_cluster(fleet: Fleet) -> None:
+    informer = fleet.manager.informer(MODULE_CONFIGS, namespace=None)
+    older, newer = (builders.module_config(kyma="uses-regular", module="api", spec={"resource": each}) for each in "ab")
+    informer._notify(Change(newer, older, is_restored=True))  # noqa: SLF001
+    controller = fleet.manager.controllers["module-config"]
+    (key,) = controller.queue.keys()
+    assert ReadScope.EVERYTHING in controller.waiting_causes(key)
 
 
 async def test_policy_enqueues_what_its_module_has_and_reads_its_module_crs_again(fleet: Fleet) -> None:

@@ -38,6 +38,7 @@ class Follower:
         self.reconciled: dict[ObjectKey, str] = {}
         self.twice: list[ObjectKey] = []
         self.reported_backwards: list[tuple[ObjectKey, int, int]] = []
+        self.reported_as_restored: set[ObjectKey] = set()
         self._under_way: set[ObjectKey] = set()
         self._newest_reported: defaultdict[ObjectKey, int] = defaultdict(int)
         self._namespace = namespace
@@ -57,6 +58,7 @@ class Follower:
         """Wait as `agrees_with` does, where older states after newer ones are what happened."""
         await self._equals(server)
         assert self.reported_backwards
+        assert {key for key, _, _ in self.reported_backwards} & self.reported_as_restored
         self.reported_backwards.clear()
         self._newest_reported.clear()
 
@@ -84,6 +86,8 @@ class Follower:
             if version < self._newest_reported[key]:
                 self.reported_backwards.append((key, self._newest_reported[key], version))
             self._newest_reported[key] = version
+        if change.is_restored:
+            self.reported_as_restored.add(key)
         self.controller.queue.add(key)
 
     async def _reconcile(self, key: ObjectKey, _causes: Causes) -> Result:

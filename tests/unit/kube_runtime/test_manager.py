@@ -255,17 +255,15 @@ async def test_object_that_replaces_another_of_its_name_has_a_new_state(client: 
     assert [rounds for _, _, rounds in reconciler.reconciled[:3]] == [1, 2, 1]
 
 
-async def test_object_in_the_place_of_another_is_reconciled_whatever_matters(client: Client) -> None:
+async def test_object_of_a_restored_server_is_reconciled_whatever_matters(client: Client) -> None:
     before = await put(client, "a")
     manager, reconciler = manager_on(client), Reconciler()
     controller: Controller[ObjectKey, Memory] = manager.controller("test", state=Memory)
-    controller.watches(CONFIG_MAPS, when=lambda change: change.old is None)
+    controller.watches(CONFIG_MAPS, when=lambda _: False)
     controller.reconciles(reconciler.reconcile)
     async with running(manager):
         await until(lambda: reconciler.names() == ["a"])
-        informer = manager.informer(CONFIG_MAPS)
-        restored = {**before, "metadata": {**before["metadata"], "uid": "of-the-backup"}}
-        informer._notify(Change(before, restored))  # noqa: SLF001 - as a list after a restore does
+        manager.informer(CONFIG_MAPS)._notify(Change(before, {**before}, is_restored=True))  # noqa: SLF001
         await until(lambda: reconciler.names() == ["a", "a"])
 
 

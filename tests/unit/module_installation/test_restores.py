@@ -64,20 +64,19 @@ async def test_module_that_was_removed_since_the_backup_and_is_wanted_again_is_i
 
 
 @pytest.mark.parametrize(
-    ("before", "state", "restored"),
+    ("is_new", "is_restored", "state", "is_read"),
     [
-        (None, State.READY, True),
-        ("another", State.READY, True),
-        ("same", State.READY, False),
-        (None, State.EMPTY, False),
-        (None, State.ERROR, False),
+        (True, False, State.READY, True),
+        (False, True, State.READY, True),
+        (False, False, State.READY, False),
+        (True, False, State.EMPTY, False),
+        (True, False, State.ERROR, False),
     ],
 )
 def test_manifest_that_comes_with_the_state_of_a_backup_is_read_as_a_whole(
-    before: str | None, state: State, *, restored: bool
+    state: State, *, is_new: bool, is_restored: bool, is_read: bool
 ) -> None:
     status = {"state": str(state), "observedGeneration": 1}
-    new = builders.manifest(generation=1, uid="same", status=status)
-    old = builders.manifest(generation=1, uid=before, status=status) if before is not None else None
-    assert was_restored(Change(old, new)) is restored
-    assert not was_restored(Change(new, None))
+    manifest = builders.manifest(generation=1, status=status)
+    assert was_restored(Change(None if is_new else manifest, manifest, is_restored)) is is_read
+    assert not was_restored(Change(manifest, None))

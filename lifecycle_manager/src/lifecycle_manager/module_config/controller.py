@@ -4,7 +4,7 @@ A module's configuration is reconciled when
 
 - an event reports a change of one of its Module CRs: only the announced object is read
 - its Kyma, ModuleTemplate, release or ModulePolicy changes, or the CRDs among its objects do
-- a ModuleConfig is created or deleted by others: only the Module CR of a deleted one is read
+- a ModuleConfig is created or deleted by others: only the Module CR of a deleted one is read; or is that of a backup
 - its SKR answers again or is replaced, the webhook there has other rules, or all of it is to be read again
 - the interval has passed: all Module CRs of the module are read
 
@@ -101,6 +101,7 @@ def setup(
     everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
     controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=ReadScope.DIFFERING)
+    controller.watches(configs, to=modules.of_config, when=lambda change: change.is_restored, cause=everything)
     controller.watches(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )

@@ -304,10 +304,8 @@ def spec_changed(change: Change[Manifest]) -> bool:
 
 
 def was_restored(change: Change[Manifest]) -> bool:
-    """Tell whether a Manifest comes with a status: that of a backup says nothing of what is in the cluster now."""
-    old, new = change.old, change.new
-    is_new = new is not None and (old is None or old.metadata.uid != new.metadata.uid)
-    return is_new and new is not None and was_ready(new)
+    """Tell whether the status of a Manifest is that of a backup, which says nothing of what is in the cluster now."""
+    return change.new is not None and was_ready(change.new) and (change.old is None or change.is_restored)
 
 
 def watch_data(

@@ -101,7 +101,7 @@ class Controller(Generic[K, S]):
 
         - `to`: the keys that a change concerns. Without it, it is the key of the changed object: the first source
           without `to` is the controller's own kind
-        - `when`: the changes that matter; of its own kind also an object in the place of another of its name
+        - `when`: the changes that matter; those of a restored server (`Change.is_restored`) always do
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
         """
@@ -117,14 +117,13 @@ class Controller(Generic[K, S]):
         self._declared += [(informer, keys_of), (informer, matters)]
 
         def handle(change: Change[T]) -> None:
-            is_another = is_own_kind and is_replaced(informer.resource, change)
-            if is_another:
+            if is_own_kind and is_replaced(informer.resource, change):
                 for key in keys_of(change):
                     self._drop(key)
             if change.is_resync:
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
-            elif (is_another and change.new is not None) or matters(change):
+            elif change.is_restored or matters(change):
                 trace = new_trace(self._sources, informer.resource, change)
                 for key in filter(self._is_here, keys_of(change)):  # one that is gained is reconciled from scratch
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)

@@ -48,11 +48,13 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 class Change(Generic[T]):
     """One object as it was (None: it is new) and as it is (None: it is gone).
 
-    Where both are the same object nothing changed: it is the periodic resync.
+    Where both are the same object nothing changed: it is the periodic resync. `is_restored`: it is an older version, or
+    another object of that name, as after a restore of the server from a backup. What was concluded from it is open.
     """
 
     old: T | None
     new: T | None
+    is_restored: bool = False
 
     @property
     def is_resync(self) -> bool:
@@ -322,16 +324,19 @@ class Informer(Generic[T]):
         resource = self.resource
         key = resource.key_of(new)
         known = self.cache.get(key)
+        is_restored = False
         if known is not None:
-            version = resource.version_of(new)
-            if version == resource.version_of(known) and resource.uid_of(known) == resource.uid_of(new):
+            version, before, is_same = resource.version_of(new), resource.version_of(known), self._are_same(known, new)
+            if (version == before and is_same) or self._is_newer_known(key, as_of):
                 return key
-            if self._is_newer_known(key, as_of):
-                return key
+            is_restored = not is_same or version_number(version) < version_number(before)
         self.cache.put(key, new)
         self._own.shown(key, new)
-        self._notify(Change(known, new))
+        self._notify(Change(known, new, is_restored))
         return key
+
+    def _are_same(self, known: T, new: T) -> bool:
+        return self.resource.uid_of(known) == self.resource.uid_of(new)
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a state after this version; never after its resourceVersion decreased."""
