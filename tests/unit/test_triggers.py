@@ -72,6 +72,15 @@ async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_cata
     }
 
 
+async def test_what_users_may_have_changed_comes_first_after_a_start(fleet: Fleet) -> None:
+    for controller in fleet.manager.controllers.values():
+        controller.begin(ALL, frozenset())
+    queues = {name: each.queue for name, each in fleet.manager.controllers.items()}
+    assert queues["kyma"].keys()
+    assert queues["module-config"].keys()
+    assert {name for name, queue in queues.items() if queue.holds(Priority.CHANGE)} == {"kyma", "module-config"}
+
+
 async def test_kyma_of_a_restored_control_plane_is_reconciled_though_its_spec_is_the_same(fleet: Fleet) -> None:
     informer = fleet.manager.informer(KYMAS)
     known = informer.get(ObjectKey(KCP, "uses-regular"))
