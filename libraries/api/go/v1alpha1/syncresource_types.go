@@ -121,4 +121,8 @@ type SyncResourceStatus struct {
 	// When the text lost all its objects, so that those in the cluster are removed; left out where it has some.
 	// +optional
 	EmptiedAt *metav1.Time `json:"emptiedAt,omitempty"`
+
+	// Deprecated: the uid by which an earlier version names the owner of its objects. It has no effect.
+	// +optional
+	OwnerUID string `json:"ownerUid,omitempty"`
 }

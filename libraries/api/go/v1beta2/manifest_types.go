@@ -177,4 +177,8 @@ type ManifestStatus struct {
 	// The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version.
 	// +optional
 	ReadyVersion *ReadyVersion `json:"readyVersion,omitempty"`
+
+	// Deprecated: the uid by which an earlier version names the owner of its objects. It has no effect.
+	// +optional
+	OwnerUID string `json:"ownerUid,omitempty"`
 }

@@ -97,6 +97,8 @@ class ManifestStatus(ObjectStatus, frozen=True, kw_only=True):
     """The version that a rollout released to the cluster last. Left out where no rollout did."""
     ready_version: ReadyVersion | None = None
     """The version that the module is Ready with. Left out where it is not Ready, or no rollout released a version."""
+    owner_uid: str = ""
+    """Deprecated: the uid by which an earlier version names the owner of its objects. It has no effect."""
 
 
 class Manifest(ApiObject, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ class SyncResourceStatus(ObjectStatus, frozen=True, kw_only=True):
     """Those of these objects that existed in the cluster before. They are not deleted with the SyncResource."""
     emptied_at: datetime | None = None
     """When the text lost all its objects, so that those in the cluster are removed; left out where it has some."""
+    owner_uid: str = ""
+    """Deprecated: the uid by which an earlier version names the owner of its objects. It has no effect."""
 
 
 class SyncResource(ApiObject, frozen=True, kw_only=True):
