@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Change, ObjectKey, Priority
+from kube_runtime import Change, Priority
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -83,7 +83,7 @@ async def test_what_users_may_have_changed_comes_first_after_a_start(fleet: Flee
 
 async def test_kyma_of_a_restored_control_plane_is_reconciled_though_its_spec_is_the_same(fleet: Fleet) -> None:
     informer = fleet.manager.informer(KYMAS)
-    known = informer.get(ObjectKey(KCP, "uses-regular"))
+    known = next(each for each in informer.list() if each.metadata.name == "uses-regular")
     informer._notify(Change(known, msgspec.structs.replace(known), is_restored=True))  # noqa: SLF001
     assert {"kyma", "catalog", "watcher"} <= fleet.take().keys()
 
