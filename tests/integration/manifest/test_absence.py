@@ -166,7 +166,7 @@ async def test_crd_with_users_objects_stays_whatever_version_is_served(world: Mo
     named = (f"{kind.capitalize()} {SKR}/s", f"CustomResourceDefinition {name} serves no version")
     assert any(each in str(manifest.status.conditions) for each in named)
     await world.skr.apply(CRDS, name, crd(kind, "v1", stored="v2"), field_manager="user")
-    assert await exists(world, gardens, "s")
+    await eventually(lambda: exists(world, gardens, "s"), what="the version is served again")
     await world.skr.delete(gardens, "s", SKR)
     await until_gone(world)
 
