@@ -30,7 +30,7 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
 
 START_SECONDS = 1_800.0
-SAME_HOURS = (23.0, 47.0)
+SAME_HOUR = 23.0
 SERIES = ("count by (instance) ({job!=''})", "sum by (resource) (kube_runtime_informer_objects)")
 
 
@@ -153,8 +153,9 @@ async def _series(stage: Stage, day: Clock) -> dict[str, dict[str, float]]:
     """Return how many objects and series each replica has, at the same hour of each day, and in the end."""
     assert stage.prometheus is not None
     found = {}
-    days = [day.began + (hour - day.begin) * 3600 / day.speed for hour in SAME_HOURS]
-    moments = {f"hour {hour:g}": at for hour, at in zip(SAME_HOURS, days, strict=True) if at <= time.time()}
+    hours = [SAME_HOUR + 24 * number for number in range(int(day.end // 24) + 1)]
+    times = {f"hour {hour:g}": day.began + (hour - day.begin) * 3600 / day.speed for hour in hours}
+    moments = {name: at for name, at in times.items() if day.began <= at <= time.time()}
     for what, at in (moments | {"end": time.time()}).items():
         for query in SERIES:
             found[f"{what}: {query}"] = await stage.prometheus.values(query, at)

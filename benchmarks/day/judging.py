@@ -169,21 +169,22 @@ def unexpected_alerts(active: Iterable[Active], spans: Sequence[Span]) -> list[A
 
 def growth(
     samples: Iterable[Mapping[str, Any]], hour_of: Callable[[float], float], hours: tuple[float, float]
-) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return the medians of what a process used in some hours of the first and of the second day.
-
-    Only of processes that ran in both.
-    """
+) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Return the medians of what a process used in some hours of each day, of those that ran on two days or more."""
     begin, end = hours
-    found: defaultdict[str, defaultdict[str, tuple[list[float], list[float]]]]
-    found = defaultdict(lambda: defaultdict(lambda: ([], [])))
+    found: defaultdict[str, defaultdict[str, defaultdict[int, list[float]]]]
+    found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for sample in samples:
         day, hour = divmod(hour_of(sample["at"]), 24)
-        if begin <= hour < end and day in {0, 1}:
+        if begin <= hour < end:
             for what in GROWING & sample.keys():
                 found[sample["process"]][what][int(day)].append(sample[what])
-    return {
-        process: {what: (statistics.median(a), statistics.median(b)) for what, (a, b) in values.items() if a and b}
+    medians = {
+        process: {
+            what: tuple(statistics.median(days[day]) for day in sorted(days))
+            for what, days in values.items()
+            if len(days) > 1
+        }
         for process, values in found.items()
-        if any(a and b for a, b in values.values())
     }
+    return {process: values for process, values in medians.items() if values}

@@ -66,11 +66,11 @@ def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callabl
             each <= judging.MAX_EXPLAINED_SECONDS for each in explained
         ),
         "alerts fired that should have, and no others": not missing and not unexpected,
-        "no growth of Lifecycle Manager beyond 2 % at the same hour of two days": all(
-            after <= before * (1 + judging.MAX_GROWTH)
+        "no growth of Lifecycle Manager beyond 2 % at the same hour of the last two days": all(
+            days[-1] <= days[-2] * (1 + judging.MAX_GROWTH)
             for process, values in growth.items()
             if process.startswith("lifecycle-manager")
-            for before, after in values.values()
+            for days in values.values()
         ),
     }
     judged["alerts"] = {

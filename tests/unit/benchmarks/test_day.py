@@ -141,12 +141,14 @@ def test_alert_that_would_fire_in_a_day_of_full_length_is_missed_or_unexpected()
     assert unexpected_alerts([fired, active], []) == [fired]
 
 
-def test_growth_compares_the_same_hours_of_a_process_that_ran_on_both_days() -> None:
+def test_growth_compares_the_same_hours_of_a_process_that_ran_on_two_days_or_more() -> None:
     samples = [
         {"at": 22.0, "process": "a", "mb": 100.0},
         {"at": 23.0, "process": "a", "mb": 102.0},
         {"at": 30.0, "process": "a", "mb": 900.0},
         {"at": 46.0, "process": "a", "mb": 105.0},
         {"at": 46.0, "process": "b", "mb": 7.0},
+        {"at": 70.0, "process": "b", "mb": 8.0},
+        {"at": 70.0, "process": "a", "mb": 106.0},
     ]
-    assert growth(samples, lambda at: at, (21.5, 24.0)) == {"a": {"mb": (101.0, 105.0)}}
+    assert growth(samples, lambda at: at, (21.5, 24.0)) == {"a": {"mb": (101.0, 105.0, 106.0)}, "b": {"mb": (7.0, 8.0)}}
