@@ -84,14 +84,14 @@ async def test_what_users_may_have_changed_comes_first_after_a_start(fleet: Flee
 async def test_kyma_of_a_restored_control_plane_is_reconciled_though_its_spec_is_the_same(fleet: Fleet) -> None:
     informer = fleet.manager.informer(KYMAS)
     known = next(each for each in informer.list() if each.metadata.name == "uses-regular")
-    informer._notify(Change(known, msgspec.structs.replace(known), is_restored=True))  # noqa: SLF001
+    informer._notify(Change(known, msgspec.structs.replace(known), may_be_restored=True))  # noqa: SLF001
     assert {"kyma", "catalog", "watcher"} <= fleet.take().keys()
 
 
 async def test_module_configs_of_a_restored_control_plane_are_read_in_their_cluster(fleet: Fleet) -> None:
     informer = fleet.manager.informer(MODULE_CONFIGS, namespace=None)
     older, newer = (builders.module_config(kyma="uses-regular", module="api", spec={"resource": each}) for each in "ab")
-    informer._notify(Change(newer, older, is_restored=True))  # noqa: SLF001
+    informer._notify(Change(newer, older, may_be_restored=True))  # noqa: SLF001
     controller = fleet.manager.controllers["module-config"]
     (key,) = controller.queue.keys()
     assert ReadScope.EVERYTHING in controller.waiting_causes(key)

@@ -86,7 +86,7 @@ class Follower:
             if version < self._newest_reported[key]:
                 self.reported_backwards.append((key, self._newest_reported[key], version))
             self._newest_reported[key] = version
-        if change.is_restored:
+        if change.may_be_restored:
             self.reported_as_restored.add(key)
         self.controller.queue.add(key)
 

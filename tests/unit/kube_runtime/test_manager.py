@@ -263,7 +263,7 @@ async def test_object_of_a_restored_server_is_reconciled_whatever_matters(client
     controller.reconciles(reconciler.reconcile)
     async with running(manager):
         await until(lambda: reconciler.names() == ["a"])
-        manager.informer(CONFIG_MAPS)._notify(Change(before, {**before}, is_restored=True))  # noqa: SLF001
+        manager.informer(CONFIG_MAPS)._notify(Change(before, {**before}, may_be_restored=True))  # noqa: SLF001
         await until(lambda: reconciler.names() == ["a", "a"])
 
 

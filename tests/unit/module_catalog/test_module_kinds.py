@@ -122,6 +122,17 @@ async def test_kinds_are_those_of_the_crds_in_the_resources(files: Files, kinds:
     assert kinds.known(wanted) == found
 
 
+async def test_template_of_a_restored_server_has_other_kinds_in_the_same_generation(
+    files: Files, kinds: ModuleKinds
+) -> None:
+    found: list[ModuleCrKind] = []
+    for kind in ("Lost", "Kept"):
+        files.contents[kind] = crd(kind).encode()
+        found += await kinds.of(template(f"{files.base}/{kind}", files.contents[kind], generation=2))
+
+    assert [each.kind for each in found] == ["Lost", "Kept"]
+
+
 async def test_kind_of_the_default_module_cr_needs_no_download(files: Files, kinds: ModuleKinds) -> None:
     found = await kinds.of(builders.template())
 

@@ -64,7 +64,7 @@ async def test_module_that_was_removed_since_the_backup_and_is_wanted_again_is_i
 
 
 @pytest.mark.parametrize(
-    ("is_new", "is_restored", "state", "is_read"),
+    ("is_new", "may_be_restored", "state", "is_read"),
     [
         (True, False, State.READY, True),
         (False, True, State.READY, True),
@@ -74,9 +74,9 @@ async def test_module_that_was_removed_since_the_backup_and_is_wanted_again_is_i
     ],
 )
 def test_manifest_that_comes_with_the_state_of_a_backup_is_read_as_a_whole(
-    state: State, *, is_new: bool, is_restored: bool, is_read: bool
+    state: State, *, is_new: bool, may_be_restored: bool, is_read: bool
 ) -> None:
     status = {"state": str(state), "observedGeneration": 1}
     manifest = builders.manifest(generation=1, status=status)
-    assert was_restored(Change(None if is_new else manifest, manifest, is_restored)) is is_read
+    assert was_restored(Change(None if is_new else manifest, manifest, may_be_restored)) is is_read
     assert not was_restored(Change(manifest, None))

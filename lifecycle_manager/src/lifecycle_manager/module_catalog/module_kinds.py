@@ -66,30 +66,30 @@ class ModuleKinds:
 
     fetch: Callable[[str], Awaitable[str]]
     namespace: str = names.SKR_NAMESPACE
-    _found: OrderedDict[tuple[str, int], tuple[ModuleCrKind, ...]] = field(default_factory=OrderedDict, init=False)
+    _found: OrderedDict[str, tuple[ModuleCrKind, ...]] = field(default_factory=OrderedDict, init=False)
     _fetching: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def known(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds that are known without a download."""
         default = self.of_default(template)
-        return (default,) if default is not None else self._found.get(_version(template), ())
+        return (default,) if default is not None else self._found.get(link_pin_of(template), ())
 
     def of_default(self, template: ModuleTemplate) -> ModuleCrKind | None:
         return default_kind(template, self.namespace)
 
     async def of(self, template: ModuleTemplate) -> tuple[ModuleCrKind, ...]:
         """Return the kinds, downloading the template's resources where needed. Raises TemplateUnreadable."""
-        link = link_of(template)
+        link, digest = link_of(template), link_pin_of(template)
         if (why := data_refusal(template)) is not None:
             raise TemplateUnreadable(f"ModuleTemplate {template.metadata.name}: {why}")
         if self.of_default(template) is not None or link is None:
             return self.known(template)
         async with self._fetching.setdefault(link, asyncio.Lock()):
-            if _version(template) not in self._found:
-                self._found[_version(template)] = await self._read(template, link)
+            if digest not in self._found:
+                self._found[digest] = await self._read(template, link)
                 while len(self._found) > MAX_TEMPLATES:
                     self._found.popitem(last=False)
-        return self._found[_version(template)]
+        return self._found[digest]
 
     async def _read(self, template: ModuleTemplate, link: str) -> tuple[ModuleCrKind, ...]:
         try:
@@ -126,10 +126,6 @@ def _kind_of_crd(spec: Any, namespace: str) -> Iterable[ModuleCrKind]:
     if stored and kind and spec.get("group"):
         default_namespace = "" if spec.get("scope") == "Cluster" else namespace
         yield ModuleCrKind(f"{spec['group']}/{stored[0]}", str(kind), default_namespace, "default")
-
-
-def _version(template: ModuleTemplate) -> tuple[str, int]:
-    return (template.metadata.uid, template.metadata.generation)
 
 
 def is_named_by(policy: ModulePolicySpec | None, resource: Resource[JsonObject]) -> bool:

@@ -101,7 +101,7 @@ def setup(
     everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
     controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=ReadScope.DIFFERING)
-    controller.watches(configs, to=modules.of_config, when=lambda change: change.is_restored, cause=everything)
+    controller.watches(configs, to=modules.of_config, when=lambda change: change.may_be_restored, cause=everything)
     controller.watches(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
     )

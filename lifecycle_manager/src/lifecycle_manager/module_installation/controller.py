@@ -305,7 +305,7 @@ def spec_changed(change: Change[Manifest]) -> bool:
 
 def was_restored(change: Change[Manifest]) -> bool:
     """Tell whether the status of a Manifest is that of a backup, which says nothing of what is in the cluster now."""
-    return change.new is not None and was_ready(change.new) and (change.old is None or change.is_restored)
+    return change.new is not None and was_ready(change.new) and (change.old is None or change.may_be_restored)
 
 
 def watch_data(

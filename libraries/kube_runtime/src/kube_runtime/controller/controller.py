@@ -101,7 +101,7 @@ class Controller(Generic[K, S]):
 
         - `to`: the keys that a change concerns. Without it, it is the key of the changed object: the first source
           without `to` is the controller's own kind
-        - `when`: the changes that matter; those of a restored server (`Change.is_restored`) always do
+        - `when`: the changes that matter; those of a restored server (`Change.may_be_restored`) always do
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
         """
@@ -123,7 +123,7 @@ class Controller(Generic[K, S]):
             if change.is_resync:
                 for key in keys_of(change):
                     self.enqueue(key, *causes, priority=Priority.RESYNC)
-            elif change.is_restored or matters(change):
+            elif change.may_be_restored or matters(change):
                 trace = new_trace(self._sources, informer.resource, change)
                 for key in filter(self._is_here, keys_of(change)):  # one that is gained is reconciled from scratch
                     self.enqueue(key, *causes, priority=priority, after=after, trace=trace)

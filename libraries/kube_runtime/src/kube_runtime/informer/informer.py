@@ -48,13 +48,14 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 class Change(Generic[T]):
     """One object as it was (None: it is new) and as it is (None: it is gone).
 
-    Where both are the same object nothing changed: it is the periodic resync. `is_restored`: it is an older version, or
-    another object of that name, as after a restore of the server from a backup. What was concluded from it is open.
+    Where both are the same object nothing changed: it is the periodic resync. `may_be_restored`: it is an older
+    version, another object of that name, or it changed while nothing was watched, so that the server may have been
+    restored from a backup. What was concluded from it is open, and an equal `generation` may be of another content.
     """
 
     old: T | None
     new: T | None
-    is_restored: bool = False
+    may_be_restored: bool = False
 
     @property
     def is_resync(self) -> bool:
@@ -226,7 +227,7 @@ class Informer(Generic[T]):
             for item in page.items:
                 if deleted and (key := self.resource.key_of(item)) in deleted:
                     self._own.restored(key)
-                seen.add(self._put(item, as_of=version))
+                seen.add(self._put(item, as_of=version, is_listed=True))
         for error in unreadable:
             seen.add(ObjectKey(*error.identity[:2]))
             self._note_unreadable(error)
@@ -315,7 +316,7 @@ class Informer(Generic[T]):
         self._highest = max(self._highest, position)
         self._own.advance(position)
 
-    def _put(self, new: T, *, as_of: str) -> ObjectKey:
+    def _put(self, new: T, *, as_of: str, is_listed: bool = False) -> ObjectKey:
         """Take an object unless the cache has it, or a later one. Returns its key.
 
         `as_of` is the version at which it was so: of the list that shows it, or its own in a watch. After a restore of
@@ -324,15 +325,15 @@ class Informer(Generic[T]):
         resource = self.resource
         key = resource.key_of(new)
         known = self.cache.get(key)
-        is_restored = False
+        may_be_restored = False
         if known is not None:
             version, before, is_same = resource.version_of(new), resource.version_of(known), self._are_same(known, new)
             if (version == before and is_same) or self._is_newer_known(key, as_of):
                 return key
-            is_restored = not is_same or version_number(version) < version_number(before)
+            may_be_restored = is_listed or not is_same or version_number(version) < version_number(before)
         self.cache.put(key, new)
         self._own.shown(key, new)
-        self._notify(Change(known, new, is_restored))
+        self._notify(Change(known, new, may_be_restored))
         return key
 
     def _are_same(self, known: T, new: T) -> bool:
