@@ -304,7 +304,7 @@ def spec_changed(change: Change[Manifest]) -> bool:
 
 
 def was_restored(change: Change[Manifest]) -> bool:
-    """Tell whether the status of a Manifest is that of a backup, which says nothing of what is in the cluster now."""
+    """Tell whether the status of a Manifest may be that of a backup, and say nothing of the cluster as it is."""
     return change.new is not None and was_ready(change.new) and (change.old is None or change.may_be_restored)
 
 

@@ -101,7 +101,7 @@ class Controller(Generic[K, S]):
 
         - `to`: the keys that a change concerns. Without it, it is the key of the changed object: the first source
           without `to` is the controller's own kind
-        - `when`: the changes that matter; those of a restored server (`Change.may_be_restored`) always do
+        - `when`: the changes that matter; what a restored server may have (`Change.may_be_restored`) always does
         - `after`: seconds to wait for more changes
         - `cause`: what the reconcile finds in its causes
         """

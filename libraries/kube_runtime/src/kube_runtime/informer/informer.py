@@ -48,9 +48,9 @@ MAX_RETRY_AFTER_SECONDS = 60.0
 class Change(Generic[T]):
     """One object as it was (None: it is new) and as it is (None: it is gone).
 
-    Where both are the same object nothing changed: it is the periodic resync. `may_be_restored`: it is an older
-    version, another object of that name, or it changed while nothing was watched, so that the server may have been
-    restored from a backup. What was concluded from it is open, and an equal `generation` may be of another content.
+    Where both are the same object nothing changed: it is the periodic resync. `may_be_restored`: it changed
+    while nothing was watched, as a new list shows, so that the server may have been restored from a backup. What was
+    concluded from it is open: it may be older, another object of that name, or other content of the same `generation`.
     """
 
     old: T | None
@@ -325,15 +325,13 @@ class Informer(Generic[T]):
         resource = self.resource
         key = resource.key_of(new)
         known = self.cache.get(key)
-        may_be_restored = False
         if known is not None:
-            version, before, is_same = resource.version_of(new), resource.version_of(known), self._are_same(known, new)
-            if (version == before and is_same) or self._is_newer_known(key, as_of):
+            is_unchanged = resource.version_of(new) == resource.version_of(known) and self._are_same(known, new)
+            if is_unchanged or self._is_newer_known(key, as_of):
                 return key
-            may_be_restored = is_listed or not is_same or version_number(version) < version_number(before)
         self.cache.put(key, new)
         self._own.shown(key, new)
-        self._notify(Change(known, new, may_be_restored))
+        self._notify(Change(known, new, may_be_restored=is_listed and known is not None))
         return key
 
     def _are_same(self, known: T, new: T) -> bool:
