@@ -77,15 +77,16 @@ async def _measure(modules: int) -> tuple[float, float, float]:
             await apply_crds(kcp)
             layers = await stack.enter_async_context(blob_server())
             await stack.enter_async_context(run_lifecycle_manager(started.kcp.admin_kubeconfig, Path(folder)))
-            # The Kyma has to list the modules: Manifests of other modules are deleted.
             wanted = [f"ours{number}" for number in range(modules)]
-            await register(kcp, started.skrs, wanted)
+            recorded = [f"recorded{number}" for number in range(modules)]
+            # The Kyma has to list the modules: others are removed, which would go on beside what is measured.
+            await register(kcp, started.skrs, [*wanted, *recorded])
             ours, bare, recording = [], [], []
             for number, module in enumerate(wanted):
                 await asyncio.sleep(PAUSE_SECONDS)
                 bare.append(await _apply_bare(skr, operator(f"bare{number}", "1.0.0")))
                 await asyncio.sleep(PAUSE_SECONDS)
-                recording.append(await _apply_recording(kcp, skr, f"recorded{number}"))
+                recording.append(await _apply_recording(kcp, skr, recorded[number]))
                 await asyncio.sleep(PAUSE_SECONDS)
                 ours.append(await _install(kcp, layers, module))
     return median(ours), median(bare), median(recording)
