@@ -356,6 +356,28 @@ def test_newer_version_supersedes_a_rollout_under_way() -> None:
     assert found.latest.spec.former_version == "1.0.0"
 
 
+def test_strategy_that_comes_with_a_new_version_knows_what_the_clusters_had() -> None:
+    found = Fleet(TWO_WAVES, released("1.0.0", {names.ALLOW_DOWNGRADE: "true"}))
+    found.add(*["other"] * 6)
+    found.step()
+    assert found.latest.status.phase != "Completed"
+    found.release = released("2.0.0", {names.ALLOW_DOWNGRADE: "true"})
+    found.run(1)
+    assert (found.latest.spec.former_version, found.on("2.0.0")) == ("1.0.0", 2)
+
+    found.undo()
+    found.run(4)
+    assert found.on("1.0.0") == 6
+
+
+def test_version_that_no_cluster_has_is_none_to_go_back_to() -> None:
+    found = Fleet(TWO_WAVES, released("1.0.0"))
+    found.step()
+    found.release = released("2.0.0")
+    found.run(1)
+    assert found.latest.spec.former_version == ""
+
+
 def test_channel_that_points_back_during_a_rollout_takes_it_back() -> None:
     found = fleet(canaries=0, annotations={names.ALLOW_DOWNGRADE: "true"})
     found.run(1)
