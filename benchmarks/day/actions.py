@@ -24,8 +24,8 @@ from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MO
 from lifecycle_manager_api import Kyma, ModuleRollout, names
 
 MAX_EXPLAINED_SECONDS = 180.0
-NOTICE_SECONDS = 90.0
-"""After which operators undo what is halted."""
+NOTICE_SECONDS = 200.0
+"""After which operators undo what is halted: at 12 times the alert on Kymas in Error has fired, after 30 minutes."""
 ATTACK_SECONDS = 2.0
 CA = "klm-watcher"
 ROTATE = f"{names.GROUP}/rotate-ca"

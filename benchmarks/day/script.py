@@ -38,7 +38,7 @@ SCRIPT = (
     Entry(
         hour=11.0,
         does="release_bad",
-        given={"module": 1, "version": "{day}.2.0", "minutes": 60},
+        given={"module": 1, "version": "{day}.2.0", "minutes": 30},
         alerts=("LifecycleManagerRolloutHalted", "LifecycleManagerKymasInError"),
     ),
     Entry(hour=12.5, does="upgrade_mandatory", given={"version": "{day}.1.0"}),
