@@ -106,8 +106,8 @@ async def release_bad(stage: Stage, module: int, version: str, minutes: float) -
     explained = await _explained(stage, failed.status.failed_clusters[0].kyma, REFUSAL)
     await stage.pause(0, at_least=NOTICE_SECONDS)
     undone = await stage.klm("rollout", "undo", name, "--channel", "regular", "--yes")
-    if undone.code:  # the first rollout of a channel has none before it
-        await _release(stage, name, VERSIONS[0])
+    if undone.code:
+        raise RuntimeError(f"the release can't be taken back: {undone.errors}")
     await stage.pause(minutes)
     return {
         "phase": failed.status.phase,
@@ -115,7 +115,7 @@ async def release_bad(stage: Stage, module: int, version: str, minutes: float) -
         "failed clusters": failed.status.failed,
         "of": failed.status.clusters,
         "explained after seconds": explained,
-        "undo": (undone.text + undone.errors)[-200:].strip(),
+        "undo": undone.text.strip(),
     }
 
 
