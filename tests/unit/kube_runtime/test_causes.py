@@ -164,6 +164,15 @@ async def test_causes_of_keys_that_are_never_owned_are_not_held_for_long() -> No
     assert held.release(lambda _: True) == []
 
 
+@pytest.mark.looptime
+async def test_old_causes_of_a_key_that_is_owned_at_last_are_not_released() -> None:
+    held: HeldCauses[str] = HeldCauses()
+    held.hold("old", Causes(["a"]))
+    await asyncio.sleep(HELD_SECONDS + 1)
+
+    assert held.release(lambda _: True) == []
+
+
 async def test_only_the_newest_causes_of_keys_that_are_not_owned_are_held() -> None:
     held: HeldCauses[int] = HeldCauses()
     for number in range(MAX_HELD + 2):

@@ -257,6 +257,14 @@ def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: Watche
     assert reported(end).reason == WATCHER_SILENT
 
 
+@given(snapshots())
+def test_event_from_before_another_replica_had_the_watcher_is_no_silence(seen: WatcherSnapshot) -> None:
+    managed_again = structs.replace(seen.timers, since=seen.now, last_event_at=None)
+    ready = replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=managed_again)
+    old = WatcherEventReceived("demo", is_canary=False, at=seen.now - TIMES.silence - 1)
+    assert not is_silent(replace(ready, timers=ready.timers.received(TIMES, [old])))
+
+
 @given(snapshots(), st.booleans())
 def test_event_ends_silence_whatever_was_found_before(seen: WatcherSnapshot, canary: bool) -> None:
     after = after_event(seen, is_canary=canary)

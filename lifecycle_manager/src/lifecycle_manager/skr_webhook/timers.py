@@ -44,8 +44,8 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
         return self.last_event_at is not None
 
     def silent_for(self, now: float) -> float:
-        """Return the seconds without an event; what a former process received does not count."""
-        return now - (self.last_event_at if self.last_event_at is not None else self.since)
+        """Return the seconds without an event since this process manages the Watcher; others got those before that."""
+        return now - max(self.since, self.last_event_at or self.since)
 
     def repair_in(self, now: float) -> float:
         """Return the seconds until the objects in the SKR are to be compared."""

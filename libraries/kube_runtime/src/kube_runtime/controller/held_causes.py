@@ -31,8 +31,7 @@ class HeldCauses(Generic[K]):
         if len(causes) or causes.overflowed:  # a trace is no cause
             before = self._held.pop(key, (now, NO_CAUSES))[1]
             self._held[key] = (now, before.merged(causes))
-        while self._held and (len(self._held) > MAX_HELD or next(iter(self._held.values()))[0] < now - HELD_SECONDS):
-            self._held.popitem(last=False)
+        self._drop_old(now)
 
     def keys(self) -> frozenset[K]:
         """Return the keys with causes."""
@@ -40,4 +39,10 @@ class HeldCauses(Generic[K]):
 
     def release(self, is_owned: Callable[[K], bool]) -> list[tuple[K, Causes]]:
         """Return the causes of keys that are owned by now, and hold them no longer."""
+        if self._held:
+            self._drop_old(asyncio.get_running_loop().time())
         return [(key, self._held.pop(key)[1]) for key in tuple(self._held) if is_owned(key)]
+
+    def _drop_old(self, now: float) -> None:
+        while self._held and (len(self._held) > MAX_HELD or next(iter(self._held.values()))[0] < now - HELD_SECONDS):
+            self._held.popitem(last=False)
