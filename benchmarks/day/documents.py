@@ -8,7 +8,7 @@ from benchmarks.processes.fleet_documents import CONFIGURED, MODULES, Document, 
 from kube_runtime import dump_yaml
 from lifecycle_manager_api import names
 
-VERSIONS = ("1.0.0", *(f"{day}.{number}.0" for day in (1, 2) for number in (1, 2, 3, 4)))
+VERSIONS = ("1.0.0", *(f"{day}.{number}.0" for day in (1, 2, 3) for number in (1, 2, 3, 4)))
 """The first ones, and those that are released on each day."""
 BAD, WITH_DOWNTIME = ".2.0", ".4.0"
 """How versions end that every third cluster refuses, and those that wait for a maintenance window."""
