@@ -156,9 +156,9 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
 def former_version(seen: RolloutSnapshot) -> str:
     """Return the version that new clusters have until their wave is completed: that of the last completed rollout.
 
-    Where it is the channel's again, the way is back from the version of the rollout that was not completed; what such a
-    way back takes back is none that new clusters get. Where no rollout says it (there was no strategy, or it came with
-    the version) it is the version of most clusters, or the channel's own where its ModuleTemplate changed in place.
+    Where the channel has it again, it is the version of the rollout that was not completed; new clusters get none that
+    a rollout takes back. Where no rollout names one (there was no strategy, or it came with the version), it is the
+    version of most clusters, or that of the channel where its ModuleTemplate changed in place.
     """
     latest = seen.latest
     if latest is not None and is_completed(latest) and latest.spec.version == seen.version:
@@ -166,8 +166,10 @@ def former_version(seen: RolloutSnapshot) -> str:
     if latest is None or (not seen.strategy_name and is_completed(latest)):
         return seen.most_common_version or (seen.version if seen.is_changed else "")
     spec = latest.spec
-    is_back = spec.version != seen.version and (spec.former_version == seen.version or is_way_back(spec))
-    return spec.version if is_back or is_completed(latest) else spec.former_version or seen.most_common_version
+    goes_back = spec.version != seen.version and (spec.former_version == seen.version or is_way_back(spec))
+    if goes_back or is_completed(latest):
+        return spec.version
+    return spec.former_version or seen.most_common_version
 
 
 def is_completed(rollout: ModuleRollout) -> bool:
