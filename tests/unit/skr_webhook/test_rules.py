@@ -247,12 +247,9 @@ def test_what_is_not_ready_is_never_in_order(seen: WatcherSnapshot, reason: str)
 
 @given(snapshots())
 def test_watcher_that_falls_silent_has_its_objects_compared_at_once(seen: WatcherSnapshot) -> None:
-    silent = replace(
-        seen,
-        kyma=of_reason(WATCHER_READY, recorded=True),
-        timers=structs.replace(seen.timers, repair_at=seen.now + 1000, last_event_at=seen.now - TIMES.silence - 1),
-    )
-    skr, end = followed(silent)
+    long_ago = seen.now - TIMES.silence - 1
+    timers = structs.replace(seen.timers, since=long_ago, last_event_at=long_ago, repair_at=seen.now + 1000)
+    skr, end = followed(replace(seen, kyma=of_reason(WATCHER_READY, recorded=True), timers=timers))
     assert "apply" in skr.kinds
     assert reported(end).reason == WATCHER_SILENT
 
