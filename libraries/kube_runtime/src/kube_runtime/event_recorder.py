@@ -87,6 +87,7 @@ class EventRecorder:
             document = self._document(resource, item, reason, note, type, action)
             known = _Series(document, began=now)
             self._series[key] = known
+            self._series.move_to_end(key)  # the oldest are first
             self._forget_old(now)
             self._send_soon(key, known)
             return

@@ -169,6 +169,13 @@ class SimulatedCluster:
             state.store.write(kind.storage, key, document["apiVersion"], {**document, "metadata": metadata})
             state.lifecycle.settle(state.changes)
 
+    def roll_back(self, objects: Iterable[dict[str, Any]]) -> None:
+        """Begin anew with these objects, as an API server whose etcd was restored from a backup; watches break."""
+        watches = self._opened.watches
+        self._state = None
+        self.restore(objects)
+        watches.end(abruptly=True)
+
     def answer_to(
         self, method: str, target: str, body: object = None, content_type: str = "application/json"
     ) -> Answer:

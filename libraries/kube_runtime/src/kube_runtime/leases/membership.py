@@ -308,10 +308,18 @@ class Membership:
         return Lease(metadata=metadata, spec=spec)
 
     async def _read_all(self) -> None:
-        """Read every Lease from the API server itself."""
+        """Read every Lease from the API server itself.
+
+        What was seen before the list was asked for, and is newer, is lost: etcd was restored from a backup. The Lease
+        as it is there counts for its full time again.
+        """
+        before = {identity: seen.lease for identity, seen in self._others.items()}
         listed = await self._client.list(LEASES, self._namespace, label_selector=self._selector)
         there = {_holder(lease): lease for lease in listed.items}
-        for lease in there.values():
+        for identity, lease in there.items():
+            known = before.get(identity)
+            if known is not None and int(known.metadata.resource_version) > int(listed.resource_version):
+                self._others.pop(identity, None)
             self._observe(lease, as_of=listed.resource_version)
         for identity, seen in list(self._others.items()):
             if identity not in there and int(seen.lease.metadata.resource_version) <= int(listed.resource_version):

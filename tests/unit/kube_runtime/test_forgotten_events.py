@@ -1,0 +1,46 @@
+"""How long a recorder of Events remembers what it recorded."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from kube_runtime import Client, EventRecorder
+from tests.unit.kube_runtime.test_events_at_the_stop import ABOUT, CONFIG_MAPS
+
+FORGET_SECONDS = 360.0
+
+
+class Server:
+    """Takes note of the Events that are created."""
+
+    def __init__(self) -> None:
+        self.created: list[str] = []
+
+    async def create(self, _resource: object, document: Any, _namespace: str, *, field_manager: str) -> None:
+        assert field_manager
+        self.created.append(document["reason"])
+
+    async def merge_patch(self, *_: object) -> None:
+        """Count an Event on."""
+
+
+@pytest.mark.looptime
+async def test_event_that_goes_on_is_counted_on_whatever_else_was_recorded_before_it_began_anew() -> None:
+    server = Server()
+    recorder = EventRecorder(
+        cast("Client", server), controller="test", instance="here", capacity=2, forget_seconds=FORGET_SECONDS
+    )
+    running = asyncio.create_task(recorder.run())
+
+    async def record(reason: str) -> None:
+        recorder.record(CONFIG_MAPS, ABOUT, reason, "it is so")
+        await asyncio.sleep(1.0)
+
+    for reason in ("GoesOn", "One", "Two", "Three"):
+        await record(reason)
+    await asyncio.sleep(FORGET_SECONDS)
+    for reason in ("GoesOn", "Another", "GoesOn"):
+        await record(reason)
+    running.cancel()
+    assert server.created == ["GoesOn", "One", "Two", "Three", "GoesOn", "Another"]
