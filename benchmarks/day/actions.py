@@ -235,6 +235,7 @@ async def restore_etcd(stage: Stage) -> dict[str, Any]:
     etcd.fsync = True
     await etcd.start_again()
     await kcp.start_api_server()
+    await kcp.restart_controllers()  # the garbage collector goes by what it had seen
     seconds = round(time.monotonic() - began, 1)
     await stage.forget_those_that_left()
     return {"seconds": seconds, "revisions lost": restored}
