@@ -15,12 +15,14 @@ from lifecycle_manager.contract.resources import (
     MODULE_POLICIES,
     MODULE_TEMPLATES,
     SECRETS,
+    SYNC_RESOURCES,
 )
 from lifecycle_manager.contract.signals import (
     ClusterReplaced,
     DescriptorFound,
     ReadScope,
 )
+from lifecycle_manager.contract.verdict import CONFLICT
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, names
 from tests import builders
 from tests.unit.fleet_of_triggers import ALL, Fleet, open_fleet
@@ -215,6 +217,17 @@ async def test_access_secret_enqueues_all_of_its_kyma_alone(fleet: Fleet) -> Non
 async def test_state_of_a_manifest_enqueues_its_kyma_alone(fleet: Fleet) -> None:
     await fleet.patch(MANIFESTS, "uses-fast-api", {"status": {"state": "Ready"}}, subresource="status")
     assert fleet.take() == {"kyma": {"uses-fast"}}
+
+
+async def test_objects_that_leave_a_manifest_enqueue_the_sync_resources_that_wait_for_some(fleet: Fleet) -> None:
+    shared = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "shared"}
+    await fleet.patch(MANIFESTS, "uses-fast-api", {"status": {"synced": [shared]}}, subresource="status")
+    now = "2026-11-01T12:00:00Z"
+    refused = {"type": "Valid", "status": "False", "reason": CONFLICT, "message": "", "lastTransitionTime": now}
+    await fleet.patch(SYNC_RESOURCES, "uses-fast-sync", {"status": {"conditions": [refused]}}, subresource="status")
+    await fleet.empty()
+    await fleet.patch(MANIFESTS, "uses-fast-api", {"status": {"synced": []}}, subresource="status")
+    assert fleet.take()["sync-resource"] == {"uses-fast-sync"}
 
 
 async def test_manifest_whose_state_stays_enqueues_nothing(fleet: Fleet) -> None:

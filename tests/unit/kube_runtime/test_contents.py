@@ -93,3 +93,13 @@ async def test_kind_that_may_not_be_listed_counts_as_in_use(applier: Applier, cl
         outcome = await removed(applier)
     assert outcome.action == "held"
     assert outcome.contents[0].startswith("secrets that may not be listed: ")
+
+
+@pytest.mark.parametrize(("kind", "plural"), [("Lease", "leases"), ("Event", "events"), ("Endpoints", "endpoints")])
+async def test_custom_resource_whose_kind_is_called_as_a_record_is_an_object_of_users(
+    applier: Applier, client: Client, kind: str, plural: str
+) -> None:
+    users = Applier(client, field_manager="user")
+    await users.apply(parse_objects(as_text(definition(plural, kind), thing("mine", "shop", kind))))
+    outcome = await removed(applier)
+    assert (outcome.action, outcome.contents) == ("held", (f"{kind} mine",))

@@ -31,9 +31,9 @@ def stateful_set(strategy: dict[str, Any] | None = None, **status: Any) -> dict[
     return live("apps/v1", "StatefulSet", {"replicas": 3, "updateStrategy": strategy or {}}, {**filled, **status})
 
 
-def daemon_set(**status: Any) -> dict[str, Any]:
+def daemon_set(strategy: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
     filled = {"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": 3, "numberAvailable": 3}
-    return live("apps/v1", "DaemonSet", None, {**filled, **status})
+    return live("apps/v1", "DaemonSet", {"updateStrategy": strategy or {}}, {**filled, **status})
 
 
 def conditions(*given: tuple[str, str]) -> dict[str, Any]:
@@ -65,6 +65,8 @@ def waiting_pod(reason: str) -> dict[str, Any]:
         (stateful_set(updatedReplicas=2, currentRevision="a"), "InProgress"),
         (stateful_set(currentRevision="a"), "InProgress"),
         (stateful_set({"type": "OnDelete"}, updatedReplicas=0, currentRevision="a"), "Current"),
+        (daemon_set({"type": "OnDelete"}, updatedNumberScheduled=0), "Current"),
+        (daemon_set({"type": "OnDelete"}, updatedNumberScheduled=0, numberAvailable=2), "InProgress"),
         (stateful_set({"rollingUpdate": {"partition": 2}}, updatedReplicas=1, currentRevision="a"), "Current"),
         (daemon_set(), "Current"),
         (daemon_set(numberAvailable=1), "InProgress"),

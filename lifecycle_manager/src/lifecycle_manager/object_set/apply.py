@@ -93,9 +93,12 @@ class SkrObjects:
         if missing := set(namespaces).difference(self.namespaces):
             await self.create_namespaces(missing)
             self.namespaces = tuple(namespaces)
-        return await self.applier.apply(
+        result = await self.applier.apply(
             objects, inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
         )
+        if result.failed:
+            self.namespaces = ()  # somebody may have deleted one
+        return result
 
     async def create_namespaces(self, wanted: Iterable[str]) -> None:
         """Create namespaces where they are missing. They belong to no set. Raises KubeError."""

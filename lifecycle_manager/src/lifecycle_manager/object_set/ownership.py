@@ -3,8 +3,9 @@
 An object in an SKR names its owner in KCP by annotations. It is deleted or handed over only by that owner, whatever an
 inventory says.
 
-SyncResources: an object belongs to the first that claimed it. A claim is recorded before the object is written; what a
-reconcile is about to record counts too, so of two at the same moment the second sees the first.
+SyncResources: an object belongs to the module whose Manifest has it, else to the first that claimed it. A claim is
+recorded before the object is written; what a reconcile is about to record counts too, so of two at the same moment the
+second sees the first.
 
 Modules: several may share an object, such as a Namespace or a CRD. It stays as long as one module has it. It carries
 the labels of the module that wrote it last; a module that gives it up hands it over. While the object carries the
@@ -29,21 +30,33 @@ Place = tuple[str, str, str]
 
 
 class Claim(NamedTuple):
-    """An object that a SyncResource has in the SKR of its Kyma; `created` and `owner` order the SyncResources."""
+    """An object that a SyncResource or a Manifest has in the SKR of its Kyma.
+
+    `created` and `owner` order the SyncResources; a Manifest comes before them.
+    """
 
     entry: InventoryEntry
     created: str
     owner: str
+    kind: str = "SyncResource"
+
+    @classmethod
+    def of_manifest(cls, entry: InventoryEntry, name: str) -> "Claim":
+        return cls(entry, "", name, "Manifest")
+
+    @property
+    def since(self) -> tuple[str, str]:
+        return self.created, self.owner
 
 
 class ContestedObject(NamedTuple):
-    """An object that another SyncResource has."""
+    """An object that a Manifest or another SyncResource has."""
 
     thing: KubernetesObject
     claim: Claim
 
     def __str__(self) -> str:
-        return f"document {self.thing.index}: {self.thing} belongs to SyncResource {self.claim.owner}"
+        return f"document {self.thing.index}: {self.thing} belongs to {self.claim.kind} {self.claim.owner}"
 
 
 def conflicts(
@@ -52,7 +65,7 @@ def conflicts(
     since: tuple[str, str],
     claims: Iterable[Claim],
 ) -> tuple[ContestedObject, ...]:
-    """Return the objects that another SyncResource of the same Kyma has.
+    """Return the objects that a Manifest or another SyncResource of the same Kyma has.
 
     `since` is when the SyncResource was created, and its name. An object that both have, as after a restore from two
     backups, belongs to the older one.
@@ -65,15 +78,18 @@ def conflicts(
         ContestedObject(thing, claim)
         for thing in objects
         for claim in by_place.get(place_of(thing), ())
-        if _same_namespace(thing, claim.entry) and ((claim[1:] < since) or claim.entry.identity not in mine)
+        if _same_namespace(thing, claim.entry) and ((claim.since < since) or claim.entry.identity not in mine)
     )
 
 
 def claimed_earlier(
     entries: Iterable[InventoryEntry], since: tuple[str, str], claims: Iterable[Claim]
 ) -> tuple[InventoryEntry, ...]:
-    """Return the entries that an older SyncResource of the same Kyma has too, as after a restore from two backups."""
-    older = identities(claim.entry for claim in claims if claim[1:] < since)
+    """Return the entries that a Manifest or an older SyncResource of the same Kyma has too.
+
+    Two SyncResources may have the same after a restore from two backups.
+    """
+    older = identities(claim.entry for claim in claims if claim.since < since)
     return tuple(each for each in entries if each.identity in older)
 
 

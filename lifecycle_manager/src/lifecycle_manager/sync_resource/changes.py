@@ -5,7 +5,7 @@ from lifecycle_manager.contract.changes import finalizer_removed, generation_cha
 from lifecycle_manager.contract.verdict import config_of
 from lifecycle_manager.object_set.inventory import identities, inventory_of
 from lifecycle_manager.sync_resource.rules import creates_namespaces, is_paused
-from lifecycle_manager_api import Kyma, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, names
 
 
 def changed_for_user(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
@@ -47,10 +47,14 @@ def spec_changed(change: Change[SyncResource]) -> bool:
     )
 
 
-def lost_objects(change: Change[SyncResource]) -> bool:
-    """Tell whether objects left the inventory of a SyncResource, so that another one may take them."""
+def lost_objects(change: Change[SyncResource] | Change[Manifest]) -> bool:
+    """Tell whether objects left the inventory of a SyncResource or a Manifest, so that another one may take them."""
     old, new = change.old, change.new
-    return new is None or (old is not None and bool(identities(inventory_of(old)) - identities(inventory_of(new))))
+    if old is None or new is None:
+        return new is None
+    return old.status.synced != new.status.synced and bool(
+        identities(inventory_of(old)) - identities(inventory_of(new))
+    )
 
 
 def kyma_deletion_began(change: Change[Kyma]) -> bool:

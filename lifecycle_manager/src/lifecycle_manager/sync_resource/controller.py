@@ -3,7 +3,7 @@
 A SyncResource is reconciled when
 
 - its text changes, it is deleted, or its finalizer is removed
-- objects that it waits for leave the inventory of another SyncResource
+- objects that it waits for leave the inventory of a Manifest or another SyncResource
 - its Kyma is deleted, no longer paused or has other modules, an operator continues its deletion, or the ModulePolicy of
   its module changes
 - an event reports a change of one of its objects: that object is read, within the budget of its repairs
@@ -49,6 +49,7 @@ from lifecycle_manager.contract.signals import (
     SyncResourceApplied,
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
+from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
@@ -88,13 +89,13 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceState,
 )
 from lifecycle_manager.sync_resource.status import NOT_PROTECTED, Refusal, TooManyObjects, is_refused
-from lifecycle_manager_api import Kyma, ModulePolicy, State, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModulePolicy, State, SyncResource, names
 
 log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
     "waiting", lambda each: (each.spec.kyma,) if is_refused(each, CONFLICT) else ()
 )
-"""By their Kyma, the SyncResources that wait for objects that another one has."""
+"""By their Kyma, the SyncResources that wait for objects that others have."""
 
 
 def setup(
@@ -130,11 +131,6 @@ def setup(
         module = module_of_policy(change)
         return [SYNC_RESOURCES.key_of(each) for each in sync_resources.list() if each.spec.module == module]
 
-    def waiting_for(change: Change[SyncResource]) -> Iterable[ObjectKey]:
-        changed = change.new or change.old
-        others = sync_resources.by_index(SYNC_RESOURCES_WAITING, changed.spec.kyma) if changed is not None else ()
-        return map(SYNC_RESOURCES.key_of, others)
-
     def of_object(change: ObjectChanged) -> Iterable[ObjectKey]:
         claim = claim_key(change.kyma, change.reference.group, change.reference.kind, change.reference.name)
         found = sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim)
@@ -151,7 +147,8 @@ def setup(
     )
     controller.watches(sync_resources, when=partial(changed_for_user, configs), priority=Priority.EVENT)
     controller.watches(sync_resources, when=partial(changed_by_manager_alone, configs))
-    controller.watches(sync_resources, to=waiting_for, when=lost_objects)
+    controller.watches(sync_resources, to=partial(waiting_for, sync_resources), when=lost_objects)
+    controller.watches(manifests, to=partial(waiting_for, sync_resources), when=lost_objects)
     controller.watches(kymas, to=of_changed_kyma, when=kyma_deletion_began)
     controller.watches(kymas, to=of_changed_kyma, when=pause_ended)
     controller.watches(kymas, to=of_changed_kyma, when=modules_added_or_removed)
@@ -355,6 +352,17 @@ def stopped(seen: SyncResourceSnapshot, resource: SyncResource, obstacle: float 
             return SetReport(status=statuses.braked(resource, obstacle, seen.now), requeue_after=seconds)
         case _:
             return SetReport(status=resource.status, requeue_after=obstacle)
+
+
+def waiting_for(
+    sync_resources: Informer[SyncResource], change: Change[SyncResource] | Change[Manifest]
+) -> Iterable[ObjectKey]:
+    """Return the SyncResources of the same Kyma that wait for objects."""
+    changed = change.new or change.old
+    if changed is None:
+        return ()
+    kyma = changed.spec.kyma if isinstance(changed, SyncResource) else kyma_of_manifest(changed)
+    return map(SYNC_RESOURCES.key_of, sync_resources.by_index(SYNC_RESOURCES_WAITING, kyma))
 
 
 def refused_as_unprotected(sync_resources: Informer[SyncResource], _: ModulesProtected) -> Iterable[ObjectKey]:

@@ -20,7 +20,7 @@ from kube_runtime import (
     stored_size,
 )
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
-from lifecycle_manager.contract.resources import SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
 from lifecycle_manager.module_catalog import module_of_manifest
@@ -28,6 +28,7 @@ from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
     DEFAULT_NAMESPACE,
     Identity,
+    entries_of,
     found_before,
     identities,
     inventory_of,
@@ -207,14 +208,19 @@ class SyncResourceReader:
         return None if everything or not (changes or announced) else announced
 
     def _claims(self, key: ObjectKey, kyma: str, places: Set[Place]) -> Iterable[Claim]:
-        """Return the claims of other SyncResources of this Kyma to objects: recorded ones, and those of their state.
+        """Return the claims of Manifests and other SyncResources of this Kyma: recorded ones, and those of their state.
 
-        A SyncResource outside the namespace of its module claims nothing.
+        An unmanaged Manifest claims nothing, nor does a SyncResource outside the namespace of its module.
         """
 
         def claims(other: SyncResource) -> bool:
             return SYNC_RESOURCES.key_of(other) != key and self.policies.is_in_place(other)
 
+        for manifest in self.manifests.by_index(MANIFESTS_BY_KYMA, kyma) if places else ():
+            if names.IS_UNMANAGED not in manifest.metadata.annotations:
+                has = [each for each in manifest.status.synced if (each.group, each.kind, each.name) in places]
+                name = str(MANIFESTS.key_of(manifest))
+                yield from (Claim.of_manifest(entry, name) for entry in entries_of(has))
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
                 if claims(other):

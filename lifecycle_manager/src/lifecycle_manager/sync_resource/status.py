@@ -38,7 +38,7 @@ from lifecycle_manager.object_set.rules import message_of
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
-from lifecycle_manager_api.conditions import NewCondition, counted
+from lifecycle_manager_api.conditions import NewCondition, counted, shortened
 from lifecycle_manager_api.policy_checks import Violation
 
 TEXT_VALID = "Valid"
@@ -54,6 +54,8 @@ TOO_MANY_SYNC_RESOURCES = "TooManySyncResources"
 NO_WORKLOADS: Mapping[InventoryEntry, Readiness] = MappingProxyType({})
 MAX_STATUS_BYTES, MAX_OBJECT_BYTES = 768 * 1024, 1472 * 1024
 """Maximum of a status, and of it and the text. etcd stores objects of up to 1.5 MiB; the metadata need room, too."""
+MAX_OBJECT_MESSAGE = 1_000
+"""Characters of the message of one object."""
 
 
 class TooManyObjects(Exception):
@@ -128,7 +130,7 @@ def applied(
 
     Of `workloads` more is known than of the other objects; what is `found` existed before.
     """
-    synced = _synced(result, resource.status.synced, workloads)
+    synced = _fitting(_synced(result, resource.status.synced, workloads), resource)
     count = _objects(len(synced))
     valid: NewCondition = (VALID, "True", TEXT_VALID, "the text holds Kubernetes objects")
     if result.failed:
@@ -202,6 +204,19 @@ def _synced(
         _synced_object(entry, outcomes.get(entry), known.get(entry.identity), workloads.get(entry))
         for entry in sorted(result.inventory)
     )
+
+
+def _fitting(synced: Sequence[SyncedObject], resource: SyncResource) -> tuple[SyncedObject, ...]:
+    """Return objects with as much of their messages as there is room for: users say in their cluster how long they are.
+
+    A character may take four bytes.
+    """
+    if not any(each.message for each in synced):
+        return tuple(synced)
+    bare = len(msgspec.json.encode([msgspec.structs.replace(each, message="") for each in synced]))
+    room = MAX_OBJECT_BYTES - stored_size(resource.spec.resource) - bare
+    most = max(2, min(MAX_OBJECT_MESSAGE, room // (4 * len(synced))))
+    return tuple(msgspec.structs.replace(each, message=shortened(each.message, most)) for each in synced)
 
 
 def _synced_object(

@@ -10,6 +10,7 @@ object of which a field may not be changed is deleted and created anew where not
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from kube_runtime.exceptions import (
     KubeError,
     NotFound,
     ObjectUnreadable,
+    ResponseInvalid,
     ServerUnavailable,
 )
 from kube_runtime.parsing import parse_aside
@@ -117,14 +119,12 @@ class Applier:
         reached.
         """
         wanted = list(objects)
-        known = {entry.identity for entry in inventory}
-        to_read = known - {entry.identity for entry in new}
+        known = {entry.identity for entry in inventory} - {entry.identity for entry in new}
+        terms = _Terms(known, recheck, leave, found)
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await concurrently(
-                lambda number: self._bring(wanted[number], to_read, leave, recheck=recheck, found=found), members
-            )
+            done = await concurrently(lambda number: self._bring(wanted[number], terms), members)
             outcomes.update(zip(members, done, strict=True))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
@@ -133,7 +133,7 @@ class Applier:
             going = [entry for entry in going if may_refuse(entry.group, entry.kind)]
         removed = [ObjectOutcome(entry, None, "kept") for entry in left_over if entry not in going]
         removed += (await self.prune(going, applied)).outcomes
-        return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known))
+        return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known | terms.written))
 
     async def prune(self, entries: Sequence[InventoryEntry], applied: Iterable[ObjectOutcome]) -> ApplyResult:
         """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups."""
@@ -218,61 +218,45 @@ class Applier:
         size = len(msgspec.json.encode(after))
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
-    async def _bring(
-        self,
-        wanted: KubernetesObject,
-        to_read: set[Identity],
-        leave: Callable[[InventoryEntry, JsonObject], bool],
-        *,
-        recheck: bool | Collection[Identity],
-        found: Collection[Identity],
-    ) -> ObjectOutcome:
+    async def _bring(self, wanted: KubernetesObject, terms: "_Terms") -> ObjectOutcome:
         """Have one object as it is wanted, and say what came of it."""
         entry = _unresolved_entry(wanted)
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
             try:
-                return await self._brought(wanted, resource, entry, to_read, leave, found, recheck=recheck)
+                return await self._brought(wanted, resource, entry, terms)
             except KindUnknown:  # not served as it was known, which is forgotten now: it is looked up again
                 resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
-            return await self._brought(wanted, resource, entry, to_read, leave, found, recheck=recheck)
+            return await self._brought(wanted, resource, entry, terms)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
             cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
             return ObjectOutcome(entry, wanted.index, "failed", self._explain(entry, cause), cause=cause)
 
     async def _brought(
-        self,
-        wanted: KubernetesObject,
-        resource: Resource[JsonObject],
-        entry: InventoryEntry,
-        to_read: set[Identity],
-        leave: Callable[[InventoryEntry, JsonObject], bool],
-        found: Collection[Identity],
-        *,
-        recheck: bool | Collection[Identity],
+        self, wanted: KubernetesObject, resource: Resource[JsonObject], entry: InventoryEntry, terms: "_Terms"
     ) -> ObjectOutcome:
         """Have one object as it is wanted. Raises KubeError, or RecursionError for one that is nested too deep."""
         document = self._document(wanted, entry)
-        target = ObjectTarget(resource, entry, document)
+        target = ObjectTarget(resource, entry, document, terms.written)
         digest = digest_of(document)
         before: JsonObject | None = None
         same = self._memory.has_same_document(entry, digest)
-        if same and not (recheck if isinstance(recheck, bool) else entry.identity in recheck):
+        if same and not terms.rechecks(entry):
             return ObjectOutcome(entry, wanted.index, "unchanged")
-        if same or (entry.identity in to_read and not self._memory.knows(entry)):
+        if same or (entry.identity in terms.known and not self._memory.knows(entry)):
             before = await self._read(resource, entry)
             if before is not None:
                 before = await self._writer.taken_over(target, before)
             if before is not None and (
                 self._needs_nothing(entry, digest, document, before)
-                or (same and not before["metadata"].get("deletionTimestamp") and leave(entry, before))
+                or (same and not before["metadata"].get("deletionTimestamp") and terms.leave(entry, before))
             ):
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
-        is_known = entry.identity in to_read or self._memory.knows(entry)
-        may_delete = entry.identity not in found
+        is_known = entry.identity in terms.known or self._memory.knows(entry)
+        may_delete = entry.identity not in terms.found
         done = await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)
         self._memory.remember(entry, digest, done.live, self._field_manager)
         return await self._outcome(wanted, target, done)
@@ -332,6 +316,20 @@ class Applier:
         return way_out(entry, fields, self._recreate_annotation) if fields else explained(error)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Terms:
+    """What one apply goes by, see `Applier.apply`, and what the server has `written` of it, whatever failed then."""
+
+    known: Collection[Identity]
+    recheck: bool | Collection[Identity]
+    leave: Callable[[InventoryEntry, JsonObject], bool]
+    found: Collection[Identity]
+    written: set[Identity] = field(default_factory=set)
+
+    def rechecks(self, entry: InventoryEntry) -> bool:
+        return self.recheck if isinstance(self.recheck, bool) else entry.identity in self.recheck
+
+
 _OF_THE_SERVER = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
 )
@@ -365,6 +363,8 @@ def _inventory_after(
 
 
 def _may_be_done(cause: KubeError | None) -> bool:
+    if isinstance(cause, ResponseInvalid):
+        return not isinstance(cause, ObjectUnreadable)  # it is a document that was not sent
     return isinstance(cause, ClusterUnreachable | ServerUnavailable)
 
 

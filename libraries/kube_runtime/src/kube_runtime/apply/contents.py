@@ -22,7 +22,7 @@ NAMESPACE = ("", "Namespace")
 MAX_NAMED = 10
 MAX_KINDS = 10_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-_RECORDS = frozenset({"Event", "Endpoints", "Lease"})
+_RECORDS = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("", "Endpoints"), ("coordination.k8s.io", "Lease")})
 """Kinds that programs write about other objects and for themselves, without an owner."""
 _OF_EVERY_NAMESPACE = frozenset(
     {
@@ -131,7 +131,7 @@ async def _kinds_of(client: Client, group: str, versions: Iterable[str]) -> list
         path = f"/apis/{_checked(group)}/{_checked(version)}" if group else f"/api/{_checked(version)}"
         for each in (await _discovered(client, path, _Kinds)).resources:
             is_stored = "list" in each.verbs and not {"create", "delete"}.isdisjoint(each.verbs)
-            if each.namespaced and is_stored and "/" not in each.name and each.kind not in _RECORDS:
+            if each.namespaced and is_stored and "/" not in each.name and (group, each.kind) not in _RECORDS:
                 known = Resource(_Contained, group, version, each.kind, _checked(each.name), namespaced=True)
                 found.setdefault(each.name, known)
     return list(found.values())

@@ -88,11 +88,14 @@ def _stateful_set(live: Live) -> Readiness:
 
 
 def _daemon_set(live: Live) -> Readiness:
-    status = _mapping(live.get("status"))
+    spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
     if "observedGeneration" not in status:
         return _in_progress("its controller has not observed it yet")
     wanted = _number(status, "desiredNumberScheduled")
-    for field, words in (("updatedNumberScheduled", "updated"), ("numberAvailable", "available")):
+    counts = [("updatedNumberScheduled", "updated"), ("numberAvailable", "available")]
+    if _mapping(spec.get("updateStrategy")).get("type") == "OnDelete":
+        del counts[0]  # users delete the Pods of the former revision, when they want
+    for field, words in counts:
         count = _number(status, field)
         if count < wanted:
             return _in_progress(f"{count} of {wanted} Pods are {words}")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kube_runtime.apply.claims import claim_of
 from kube_runtime.apply.former_managers import has_applied, merged_into
-from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.recreation import may_recreate
 from kube_runtime.apply.refusals import immutable_fields
 from kube_runtime.apply.settled import holds
@@ -22,11 +22,12 @@ from kube_runtime.resource import JsonObject, Resource
 
 
 class ObjectTarget(NamedTuple):
-    """An object to be written, and its document."""
+    """An object to be written, its document, and where it is noted once the server has written it."""
 
     resource: Resource[JsonObject]
     entry: InventoryEntry
     document: JsonObject
+    written: set[Identity]
 
     @property
     def place(self) -> tuple[str, str | None]:
@@ -84,6 +85,7 @@ class ObjectWriter:
         applied = await self.client.apply_undecoded(
             target.resource, name, target.document, namespace, field_manager=self.field_manager, force=self.force
         )
+        target.written.add(target.entry.identity)
         return decoding_for(target.resource.type).object(applied.body), applied.created
 
     async def _take_over(self, target: ObjectTarget, live: JsonObject, *, is_first: bool) -> JsonObject:

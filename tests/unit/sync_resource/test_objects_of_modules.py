@@ -1,0 +1,72 @@
+"""A SyncResource that names an object which the Manifest of a module has."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube_simulation import Simulation
+from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager_api.documents import plain
+from tests.clusters import simulated_clusters
+from tests.integration.kube_runtime.things import as_text
+from tests.kinds import CONFIG_MAPS
+from tests.manifest_clusters import Modules
+from tests.policies import ANYTHING
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules
+from tests.waiting import is_gone
+
+
+@pytest.fixture
+async def both(simulation: Simulation, tmp_path: Path) -> AsyncIterator[tuple[Modules, Syncing]]:
+    async with simulated_clusters(simulation) as (kcp, skr), Modules(kcp, skr, tmp_path) as modules:
+        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
+        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+        await has_modules(kcp, "cloud-resources", "garden")
+        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
+        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
+        syncing = Syncing(kcp, skr)
+        async with syncing.process():
+            yield modules, syncing
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}, "data": data}
+
+
+async def data_of(syncing: Syncing, name: str = "shared") -> dict[str, str]:
+    live = await syncing.skr.get(CONFIG_MAPS, name, SKR)
+    return dict(live["data"])
+
+
+async def remove(syncing: Syncing) -> None:
+    await syncing.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    while not await is_gone(syncing.kcp.get(SYNC_RESOURCES, "m", KCP)):
+        await syncing.reconcile("m")
+
+
+async def test_object_of_a_module_is_neither_overwritten_nor_deleted(both: tuple[Modules, Syncing]) -> None:
+    modules, syncing = both
+    await modules.want([config_map("shared", module="1")])
+    await modules.reconcile()
+    await syncing.write("m", resource=as_text(config_map("shared", other="2")))
+    await syncing.reconcile("m")
+    assert await syncing.reason("m") == "Conflict"
+    assert await data_of(syncing) == {"module": "1"}
+    await remove(syncing)
+    assert await data_of(syncing) == {"module": "1"}
+
+
+async def test_object_that_a_module_takes_is_not_deleted_with_the_sync_resource_that_had_it(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    await syncing.write("m", resource=as_text(config_map("shared", other="2")))
+    await syncing.reconcile("m")
+    await modules.want([config_map("shared", module="1")])
+    await modules.reconcile()
+    await syncing.reconcile("m")
+    assert await syncing.reason("m") == "Conflict"
+    await remove(syncing)
+    assert await data_of(syncing) == {"module": "1"}
