@@ -440,6 +440,18 @@ async def test_replayed_message_is_refused(endpoint: Endpoint) -> None:
     assert len(endpoint.taken) == 1
 
 
+async def test_replay_is_refused_to_the_last_fraction_of_its_time(endpoint: Endpoint) -> None:
+    """Another event, which comes when the nonce is forgotten, must not make room for a replay."""
+    first = Message(now=int(NOW.timestamp()))
+    endpoint.clock.stands_at = NOW
+    assert (await endpoint.send(first)).status_code == 200
+    skew = EndpointOptions().skew_seconds
+    endpoint.clock.stands_at = NOW.replace(microsecond=0) + timedelta(seconds=first.lasting + skew + 0.5)
+    now = int(endpoint.clock.stands_at.timestamp())
+    assert (await endpoint.send(Message(now=now, nonce="nonce-of-another-event"))).status_code == 200
+    assert (await endpoint.send(first)).status_code in {401, 409}
+
+
 async def test_nonce_is_looked_up_before_the_signature_is_computed(endpoint: Endpoint) -> None:
     assert (await endpoint.send(Message())).status_code == 200
     assert (await endpoint.send(Message(sent_body=b"{}"))).status_code == 409

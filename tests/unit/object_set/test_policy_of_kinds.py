@@ -253,6 +253,7 @@ def test_module_scales_its_own() -> None:
     named = thing("autoscaling/v2", "HorizontalPodAutoscaler", SYSTEM, spec={"scaleTargetRef": {"name": "shop-api"}})
 
     assert denied_by(policy(), own, scaler, named) == []
+    assert denied_by(policy(), thing("v1", "ConfigMap", SYSTEM, "other"), scaler) != []
     assert denied_by(policy(), thing("v1", "ResourceQuota"), thing("v1", "LimitRange")) == []
 
 

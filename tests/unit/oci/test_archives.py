@@ -45,6 +45,17 @@ def test_header_of_a_tar_that_is_changed_anywhere_is_a_text_or_a_reason(place: i
     assert is_a_text_or_a_reason(bytes(plain))
 
 
+@pytest.mark.parametrize(("kind", "content"), [(b"L", b"a.yaml\0"), (b"x", b"15 path=a.yaml\n")], ids=["GNU", "PAX"])
+def test_long_chain_of_extended_headers_is_a_text_or_a_reason(kind: bytes, content: bytes) -> None:
+    def header(of: bytes, size: int = 0) -> bytes:
+        info = tarfile.TarInfo("a.yaml")
+        info.type, info.size = of, size
+        return info.tobuf(tarfile.GNU_FORMAT)
+
+    chain = (header(kind, len(content)) + content.ljust(512, b"\0")) * 1000
+    assert is_a_text_or_a_reason(chain + header(b"0") + bytes(1024))
+
+
 def test_objects_are_read_from_yaml_and_json_files_alone() -> None:
     assert text_in(WHOLE, "layer") == f"{TEXT}\n---\n{{}}".encode()
 

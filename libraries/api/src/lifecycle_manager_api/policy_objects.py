@@ -16,6 +16,7 @@ Kind = tuple[str, str]
 Scopes = Mapping[Kind, bool]
 """Whether the objects of a kind are in namespaces."""
 
+CRD: Kind = ("apiextensions.k8s.io", "CustomResourceDefinition")
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret
 DEFAULT_ACCOUNT = "default"
 ACCOUNT_OF_TOKEN = "kubernetes.io/service-account.name"  # noqa: S105 - the name of an annotation
@@ -125,13 +126,21 @@ class Content:
 
 def scopes_in(objects: Iterable[WrittenObject]) -> dict[Kind, bool]:
     """Return the scopes of the kinds whose CRD is among the objects."""
-    found: dict[Kind, bool] = {}
-    for each in objects:
-        if each.kind == "CustomResourceDefinition":
-            spec = mapping(each.document.get("spec"))
-            kind = mapping(spec.get("names")).get("kind")
-            found[str(spec.get("group")), str(kind)] = spec.get("scope") == "Namespaced"
-    return found
+    return dict(found for each in objects if (found := defined_by(each)) is not None)
+
+
+def defined_by(thing: WrittenObject) -> tuple[Kind, bool] | None:
+    """Return the kind that a CRD defines, and whether it is namespaced; None for anything else.
+
+    A policy allows CRDs by their names, and an API server accepts none whose name ends with another group.
+    """
+    if (thing.api_version.rpartition("/")[0], thing.kind) != CRD:
+        return None
+    spec = mapping(thing.document.get("spec"))
+    group, kind = spec.get("group"), mapping(spec.get("names")).get("kind")
+    if not isinstance(kind, str) or group != thing.name.partition(".")[2]:
+        return None
+    return (str(group), kind), spec.get("scope") == "Namespaced"
 
 
 def is_named_after(module: str, name: str) -> bool:
@@ -157,10 +166,10 @@ def selectors_of(content: Content, module: str) -> tuple[frozenset[str], ...]:
 
     In the module's own namespace they are the module's. A target that is not the module's is one of every Pod.
     """
-    place, crd = content.place, "CustomResourceDefinition"
+    place = content.place
     if place.namespace == module:
         return ()
-    own_crds = {each.name for each in content.places if each.kind == crd}
+    own_crds = {each.name for each in content.places if (each.group, each.kind) == CRD}
     selected = pod_selector(place.group, place.kind, content.document)
     requests = tuple(requests_of_others(place.group, place.kind, content.document, module, own_crds))
     targets = (frozenset[str]() for _ in foreign_targets(content, module))
@@ -169,12 +178,17 @@ def selectors_of(content: Content, module: str) -> tuple[frozenset[str], ...]:
 
 def foreign_targets(content: Content, module: str) -> Iterator[str]:
     """Yield the workloads that an object scales or changes and that are not the module's own."""
-    own = {(each.namespace, each.name) for each in content.places}
     for key, value in content.values:
         if key in _TARGETS and isinstance(name := mapping(value).get("name"), str):
             is_workload = mapping(value).get("kind") not in ("Service", "Gateway", "HTTPRoute", "Namespace")
-            if is_workload and (content.place.namespace, name) not in own and not is_named_after(module, name):
+            if is_workload and not is_named_after(module, name) and not _has_target(content, mapping(value), name):
                 yield name
+
+
+def _has_target(content: Content, target: Mapping[str, Any], name: str) -> bool:
+    group = str(target.get("apiVersion") or "apps/v1").rpartition("/")[0]
+    place = Place(group, str(target.get("kind") or "Deployment"), content.place.namespace, name)
+    return place in content.places
 
 
 def aggregated_roles(content: Content) -> Iterator[str]:

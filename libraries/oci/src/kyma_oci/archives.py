@@ -27,7 +27,7 @@ def text_in(content: bytes, name: object) -> bytes:
     try:
         with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
             return b"\n---\n".join(_files(archive, name))
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, RecursionError) as error:  # tarfile recurses by headers
         raise LayerTruncated(f"{name} is a broken tar: {error}") from None
 
 

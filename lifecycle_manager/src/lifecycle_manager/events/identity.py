@@ -160,7 +160,7 @@ class Identifier:
         return msgspec.structs.replace(sender, is_former=is_former)
 
     def _check_window(self, parameters: SignatureParameters, now: datetime) -> None:
-        moment = int(now.timestamp())
+        moment = now.timestamp()  # to the fraction, as nonces are remembered
         if parameters.created > moment + self.skew_seconds:
             raise EventRefused(Reason.TIME_WINDOW, "the signature was created in the future; check the clocks")
         if parameters.expires < moment - self.skew_seconds:

@@ -14,6 +14,7 @@ from lifecycle_manager.module_catalog.offer import data_refusal, link_of, link_p
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import ModulePolicySpec, ModuleTemplate, boolean, names, raw_object
 from lifecycle_manager_api.known_kinds import kind_refusal
+from lifecycle_manager_api.policy_objects import defined_by
 
 MAX_TEMPLATES = 1000
 
@@ -112,7 +113,7 @@ def kinds_of_crds(objects: Iterable[KubernetesObject], namespace: str) -> tuple[
     return tuple(
         kind
         for each in objects
-        if each.kind == "CustomResourceDefinition"
+        if defined_by(each) is not None
         for kind in _kind_of_crd(each.document.get("spec"), namespace)
         if kind_refusal(kind.api_version, kind.kind) is None
     )

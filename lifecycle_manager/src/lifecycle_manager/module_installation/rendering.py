@@ -6,7 +6,6 @@ the one that all modules share; that Namespace is left out, so that it is not de
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject, once_each
@@ -15,9 +14,10 @@ from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import ImagePullSecret, with_data, with_pull_secret
 from lifecycle_manager.module_sources import ModuleObjects
-from lifecycle_manager.object_set.inventory import CRD_KIND, namespace_in
+from lifecycle_manager.object_set.inventory import namespace_in
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import ManagerReference, names
+from lifecycle_manager_api.policy_objects import scopes_in
 
 MAX_RENDERINGS_OF_A_MODULE = 100
 Kind = tuple[str, str]
@@ -105,7 +105,7 @@ def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Var
     forbidden = [each for each in wanted if is_protected(each, pull_secret.name if pull_secret is not None else "")]
     if forbidden:
         raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
-    own = dict(_kinds_defined_in(wanted))
+    own = scopes_in(wanted)
     wanted, warnings = once_each(wanted, namespace_in(own, namespace))
     known = tuple(each for each in wanted if _kind_of(each) not in own)
     filled = localized(wanted, variant.images)
@@ -134,11 +134,3 @@ def _entries_of_own_kinds(
 
 def _kind_of(thing: KubernetesObject) -> Kind:
     return (thing.api_version.rpartition("/")[0], thing.kind)
-
-
-def _kinds_defined_in(objects: Iterable[KubernetesObject]) -> Iterator[tuple[Kind, bool]]:
-    for each in objects:
-        spec: Any = each.document.get("spec")
-        if each.kind == CRD_KIND and isinstance(spec, Mapping) and isinstance(spec.get("names"), Mapping):
-            kind = (str(spec.get("group", "")), str(spec["names"].get("kind", "")))
-            yield kind, spec.get("scope") == "Namespaced"

@@ -1,9 +1,9 @@
 """Applies a set of objects to a cluster, and prunes objects of an earlier revision that are not in the set.
 
 Only objects in the inventory are pruned, whatever labels say. Objects are applied by rank, those of a rank at the same
-time as far as the client's limit on requests under way allows; one that fails does not delay the others, but then
-nothing is pruned in that round, except what can make the API server refuse others, see `may_refuse`. An object that is
-known to be in its desired state is read and not written.
+time as far as the client's limit on requests under way allows; one that fails does not delay the others, except a CRD
+the objects of its kind, which may be somebody else's. Then nothing is pruned in that round but what can make the API
+server refuse others, see `may_refuse`. An object that is known to be in its desired state is read and not written.
 
 Where the server refuses an apply because of what others have added, that is taken over and removed (`claims`). An
 object of which a field may not be changed is deleted and created anew where nothing is lost by that (`recreation`).
@@ -126,6 +126,7 @@ class Applier:
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
             done = await concurrently(lambda number: self._bring(wanted[number], terms), members)
             outcomes.update(zip(members, done, strict=True))
+            terms.refused.update(_kind_defined_in(wanted[n]) for n in members if _is_crd_that_failed(outcomes[n]))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
         going = left_over if prune else []
@@ -239,6 +240,8 @@ class Applier:
         self, wanted: KubernetesObject, resource: Resource[JsonObject], entry: InventoryEntry, terms: "_Terms"
     ) -> ObjectOutcome:
         """Have one object as it is wanted. Raises KubeError, or RecursionError for one that is nested too deep."""
+        if (entry.group, entry.kind) in terms.refused:
+            return ObjectOutcome(entry, wanted.index, "failed", "the CustomResourceDefinition of its kind has failed")
         document = self._document(wanted, entry)
         target = ObjectTarget(resource, entry, document, terms.written)
         digest = digest_of(document)
@@ -318,13 +321,17 @@ class Applier:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Terms:
-    """What one apply goes by, see `Applier.apply`, and what the server has `written` of it, whatever failed then."""
+    """What one apply goes by, see `Applier.apply`.
+
+    `written`: what the server has written of it, whatever failed then. `refused`: the kinds whose CRD has failed.
+    """
 
     known: Collection[Identity]
     recheck: bool | Collection[Identity]
     leave: Callable[[InventoryEntry, JsonObject], bool]
     found: Collection[Identity]
     written: set[Identity] = field(default_factory=set)
+    refused: set[tuple[str, str]] = field(default_factory=set)
 
     def rechecks(self, entry: InventoryEntry) -> bool:
         return self.recheck if isinstance(self.recheck, bool) else entry.identity in self.recheck
@@ -337,6 +344,18 @@ _OF_THE_SERVER = frozenset(
 
 def _rank(wanted: KubernetesObject) -> int:
     return rank_of(wanted.api_version.rpartition("/")[0], wanted.kind)
+
+
+def _is_crd_that_failed(outcome: ObjectOutcome) -> bool:
+    return outcome.error is not None and (outcome.entry.group, outcome.entry.kind) == CRD
+
+
+def _kind_defined_in(crd: KubernetesObject) -> tuple[str, str]:
+    """Return the group and name of the kind that a CRD defines; nothing of any use where it is malformed."""
+    spec = crd.document.get("spec")
+    if not isinstance(spec, Mapping) or not isinstance(names := spec.get("names"), Mapping):
+        return "", ""
+    return str(spec.get("group")), str(names.get("kind"))
 
 
 def _unresolved_entry(wanted: KubernetesObject) -> InventoryEntry:
