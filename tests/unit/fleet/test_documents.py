@@ -164,7 +164,7 @@ def test_status_of_a_rollout_fits_80_columns_and_names_the_first_cause(
 
 def test_every_command_has_the_same_words_for_a_rollout_that_was_taken_back() -> None:
     spec = {"version": "2.0.0", "formerVersion": "1.0.0"}
-    undone = rollout("keda", phase="Superseded", message="another version is rolled out", spec=spec)
+    undone = rollout("keda", phase="Superseded", message="its channel has another version, or is gone", spec=spec)
     back = rollout(
         "keda",
         revision=3,

@@ -84,7 +84,7 @@ def decide(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollou
     latest = seen.latest
     if latest is None:
         return RolloutDone()
-    if seen.release is None:  # no strategy any more
+    if seen.release is None or seen.target is None:  # no strategy or no channel any more
         return RolloutDone(rollout=latest, status=superseded(latest, seen.now))
     return _advance(seen, latest)
 
@@ -118,7 +118,7 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
 def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleRollout:
     """Return the rollout of the channel's version; it goes on with an undo whose ModuleTemplate is known by now."""
     latest, release = seen.latest, seen.release
-    revision = latest.spec.revision + 1 if latest is not None else 1
+    revision = _next_revision(seen)
     owner = (
         OwnerReference(
             api_version=release.api_version,
@@ -151,6 +151,18 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
         ),
         spec=spec,
     )
+
+
+def _next_revision(seen: RolloutSnapshot) -> int:
+    """Return the number of the next rollout, which has no name that the release of an earlier one has.
+
+    The rollouts are deleted with their ModuleReleaseMeta; where it is created again, clusters still name what they got.
+    """
+    if seen.latest is not None:
+        return seen.latest.spec.revision + 1
+    releases = (each.status.release for each in seen.manifests.values())
+    numbers = (each.rollout.rpartition("-")[2] for each in releases if each is not None)
+    return 1 + max((int(each) for each in numbers if each.isdecimal()), default=0)
 
 
 def former_version(seen: RolloutSnapshot) -> str:
@@ -197,11 +209,16 @@ def _advance(seen: RolloutSnapshot, rollout: ModuleRollout) -> ReleaseVersion | 
 
 
 def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> Blocker | None:
-    """Return what keeps the version from further clusters. Too many failures do until somebody accepts them."""
+    """Return what keeps the version from further clusters. Too many failures do until somebody accepts them.
+
+    Not those after its end: it stays completed, and the clusters that it did not wait for get the version.
+    """
     spec, at_halt = rollout.spec, rollout.status.failures_at_halt
     if is_downgrade(spec) and (refusal := _refused_downgrade(seen, spec)) is not None:
         return refusal
     failing = too_many_failures(rollout, waves)
+    if is_completed(rollout):
+        failing, at_halt = None, 0
     if failing is not None:
         what = f"{failing.status.failed} of {failing.status.clusters} clusters of wave {failing.plan.name} failed"
         return Blocker("Halted", "TooManyFailures", what, max(at_halt, failing.status.failed))

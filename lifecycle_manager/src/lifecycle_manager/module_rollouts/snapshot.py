@@ -18,6 +18,7 @@ from lifecycle_manager.rollout.releases import in_effect, released_by, taken_bac
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changes, channel_of
 from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (
+    Condition,
     Kyma,
     Manifest,
     ModuleRollout,
@@ -224,11 +225,30 @@ def cluster_of(
         is_error=is_observed and status.state is State.ERROR,
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
-        is_held=kyma.metadata.is_paused or metadata.is_paused or not may_be_interrupted or is_higher,
+        is_held=kyma.metadata.is_paused or metadata.is_paused or not (may_be_interrupted or has_version) or is_higher,
         waits_for_user=since is not None and _is_available(kyma, rollout),
         since=since,
+        due_from=_due_from(since, reachable, ready if has_version else None, is_observed=is_observed),
         reason=ready.reason if ready is not None else "",
         message=ready.message if ready is not None else "",
+    )
+
+
+def _due_from(
+    since: datetime | None, reachable: Condition | None, ready: Condition | None, *, is_observed: bool
+) -> datetime | None:
+    """Return from when the deadline of a cluster counts; None where it has none yet.
+
+    That is from the release, and anew when the cluster answers again, or stops to be Ready with the version: its users
+    may install it hours later, or change the Module CR. `ready` is the condition of the version; it is not observed yet
+    where it has just been installed.
+    """
+    if since is None or (ready is not None and ready.status == "True" and not is_observed):
+        return None
+    answers = reachable is not None and reachable.status == "True"
+    turned = reachable if answers else None, ready if ready is not None and ready.status != "True" else None
+    return max(
+        [since, *(each.last_transition_time for each in turned if each is not None and each.last_transition_time)]
     )
 
 

@@ -85,7 +85,7 @@ def superseded(rollout: ModuleRollout, now: datetime) -> ModuleRolloutStatus:
     """Return the status of a rollout that decides nothing any more."""
     if rollout.status.phase in {"Completed", "Superseded"}:
         return rollout.status
-    message = "another version is rolled out"
+    message = "its channel has another version, or is gone"
     conditions: list[NewCondition] = [
         (PROGRESSING, "False", "Superseded", message),
         (COMPLETED, "False", "Superseded", message),

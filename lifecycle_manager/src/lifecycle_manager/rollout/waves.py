@@ -71,6 +71,7 @@ class Cluster:
 
     - `since`: when the version was released to it; None where it was not
     - `ready_since`: since when it has been Ready with the version that it has; None where nothing says that
+    - `due_from`: from when its deadline counts; None where it has none
     - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
     - `reason`, `message`: why the module is not Ready
     """
@@ -84,6 +85,7 @@ class Cluster:
     is_held: bool = False
     waits_for_user: bool = False
     since: datetime | None = None
+    due_from: datetime | None = None
     ready_since: datetime | None = None
     reason: str = ""
     message: str = ""
@@ -92,7 +94,7 @@ class Cluster:
         """Return how the cluster counts."""
         if self.has_version and self.is_ready:
             return "healthy" if self.ready_since is None or now >= self.ready_since + soak else "soaking"
-        is_overdue = self.since is not None and now - self.since >= deadline
+        is_overdue = self.due_from is not None and now >= self.due_from + deadline
         if self.is_unreachable:
             return "unreachable" if self.since is None or is_overdue else "under_way"
         if self.waits_for_user and not self.has_version:
@@ -234,9 +236,9 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         counts[standing] += 1
     known = before or WaveStatus(name=plan.name)
     deadlines = (
-        each.since + plan.deadline
+        each.due_from + plan.deadline
         for each in clusters
-        if each.since is not None and standings[each.kyma] == "under_way"
+        if each.due_from is not None and standings[each.kyma] == "under_way"
     )
     soaks = (
         each.ready_since + plan.soak
