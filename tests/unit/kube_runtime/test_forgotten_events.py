@@ -26,7 +26,7 @@ class Server:
 
 
 @pytest.mark.looptime
-async def test_event_that_goes_on_is_counted_on_whatever_else_was_recorded_before_it_began_anew() -> None:
+async def test_event_that_goes_on_is_counted_on_whatever_else_was_recorded_before() -> None:
     server = Server()
     recorder = EventRecorder(
         cast("Client", server), controller="test", instance="here", capacity=2, forget_seconds=FORGET_SECONDS

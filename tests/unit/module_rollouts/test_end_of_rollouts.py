@@ -30,7 +30,7 @@ def channel(*clusters: str, version: str = "1.0.0", max_concurrent: str = "100%"
     return found
 
 
-def test_cluster_that_comes_back_after_the_end_gets_the_version_although_others_failed_later() -> None:
+def test_cluster_that_comes_back_late_gets_the_version_although_others_failed_later() -> None:
     found = channel(*["canary"] * 4)
     found.release = released("2.0.0")
     labels = found.kymas["kyma-000"].metadata.labels
@@ -62,7 +62,7 @@ def test_release_meta_that_was_deleted_and_created_again_rolls_its_next_version_
     assert (found.latest.status.phase, found.on("2.0.0")) == ("Completed", 2)
 
 
-def test_rollout_of_a_channel_that_is_removed_releases_nothing_more_and_does_not_halt() -> None:
+def test_rollout_of_a_removed_channel_releases_nothing_more_and_does_not_halt() -> None:
     found = channel("canary", "canary", max_concurrent="1")
     found.release = released("2.0.0")
     found.settle()

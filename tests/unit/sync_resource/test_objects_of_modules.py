@@ -58,7 +58,7 @@ async def test_object_of_a_module_is_neither_overwritten_nor_deleted(both: tuple
     assert await data_of(syncing) == {"module": "1"}
 
 
-async def test_object_that_a_module_takes_is_not_deleted_with_the_sync_resource_that_had_it(
+async def test_object_that_a_module_takes_is_not_deleted_with_its_sync_resource(
     both: tuple[Modules, Syncing],
 ) -> None:
     modules, syncing = both
