@@ -32,3 +32,20 @@ async def test_object_that_users_create_after_it_was_refused_stays_when_the_modu
     await remove(world)
     assert await is_there(world.skr, "settings", "shop")
     assert not await is_there(world.skr, "other")
+
+
+async def test_object_that_is_refused_again_and_again_has_nothing_written(world: Modules) -> None:
+    await world.want([config_map("other"), config_map("settings", "shop")])
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            await world.reconcile()
+    first = await world.manifest()
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            await world.reconcile()
+    assert await world.manifest() == first
+    await created(world.skr, namespace("shop"), NAMESPACES)
+    await world.reconcile_until(("Ready", "ModuleReady"))
+    assert await found_by(world) == []
+    await remove(world)
+    assert not await is_there(world.skr, "settings", "shop")

@@ -7,7 +7,7 @@ may be repeated.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Generic
@@ -179,10 +179,13 @@ class ObjectSet(Generic[Owner]):
         new: frozenset[InventoryEntry] = frozenset(),
         namespaces: tuple[str, ...] = (),
     ) -> ApplyResult:
-        """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError or SkrAccessError."""
+        """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError or SkrAccessError.
+
+        What was refused of the `new` ones stays in the inventory, and is the users' if they create it before this does.
+        """
         with self.part("ApplyObjects"):
             self.others = self.engine.others_of(self.seen.resource)
-            result = await (await self.objects()).apply(
+            result: ApplyResult = await (await self.objects()).apply(
                 objects,
                 inventory,
                 recheck=recheck,
@@ -191,8 +194,11 @@ class ObjectSet(Generic[Owner]):
                 found=self.found,
                 leave=partial(is_managed_by_another, others=self.others),
             )
+            refused: tuple[InventoryEntry, ...] = without(new, result.inventory)
+            result = replace(result, inventory=tuple(sorted({*result.inventory, *refused})))
             self.remember(result.inventory)
             self.found -= identities(each.entry for each in result.outcomes if each.action == "created")
+            self.found |= identities(refused)
             return result
 
     async def prune(self, applied: ApplyResult, spared: Iterable[InventoryEntry] = ()) -> ApplyResult:

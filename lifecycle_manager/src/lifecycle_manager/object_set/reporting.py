@@ -10,7 +10,7 @@ import msgspec
 from kube_runtime import ApplyResult, End, InventoryEntry, ObjectKey
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
-from lifecycle_manager.object_set.inventory import Identity, entries_of, identities
+from lifecycle_manager.object_set.inventory import Identity, among, entries_of, identities, references_to
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager.skr import ObservedObject
 from lifecycle_manager_api import (
@@ -70,12 +70,13 @@ def with_conditions(
 def with_found(
     status: ManifestStatus | SyncResourceStatus, found: Collection[Identity]
 ) -> ManifestStatus | SyncResourceStatus:
-    """Return a status that says of no more objects that they existed before: those of its inventory that did."""
-    if not status.found:
+    """Return a status that says which objects of its inventory are the users'."""
+    if not (found or status.found):
         return status
-    has = identities(entries_of(status.synced)).intersection(found)
-    known = zip(status.found, entries_of(status.found), strict=True)
-    return msgspec.structs.replace(status, found=tuple(each for each, entry in known if entry.identity in has))
+    theirs = among(entries_of(status.synced), found)
+    if identities(theirs) == identities(entries_of(status.found)):
+        return status
+    return msgspec.structs.replace(status, found=references_to(theirs))
 
 
 def cluster_of(resource: Manifest | SyncResource) -> str:
