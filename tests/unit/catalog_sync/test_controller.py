@@ -10,9 +10,17 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Freeze, Refuse
-from lifecycle_manager.catalog_sync.snapshot import CatalogState
+from lifecycle_manager.catalog_sync.snapshot import MAX_SILENT_SECONDS, CatalogState
 from lifecycle_manager.catalog_sync.status import REMOVING
-from lifecycle_manager.contract.conditions import CATALOG, CATALOG_SYNC_FAILED, CATALOG_SYNCED, WEBHOOK
+from lifecycle_manager.contract.conditions import (
+    CATALOG,
+    CATALOG_SYNC_FAILED,
+    CATALOG_SYNCED,
+    NO_WATCHER_EVENTS,
+    WEBHOOK,
+    ConditionContent,
+    write_condition,
+)
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
@@ -383,3 +391,21 @@ async def _exists(skr: Any, resource: Any, name: str) -> bool:
         return bool(await skr.get(resource, name, SKR))
     except (NotFound, NotServed):
         return False
+
+
+async def test_catalog_is_checked_soon_once_no_events_arrive_any_more() -> None:
+    async with catalog_world(interval_seconds=600.0) as world:
+        await world.introduced()
+        await sync(world, ResyncRequested("demo"))
+        assert (await pause(world)) > MAX_SILENT_SECONDS
+        broken = ConditionContent("False", NO_WATCHER_EVENTS, "no events")
+        await write_condition(
+            world.kcp, await world.in_kcp(), WEBHOOK, broken, now=world.clock.now(), field_manager="watcher"
+        )
+        assert (await pause(world)) <= MAX_SILENT_SECONDS
+
+
+async def pause(world: World) -> float:
+    requeue_after = (await sync(world)).requeue_after
+    assert requeue_after is not None
+    return requeue_after

@@ -164,3 +164,27 @@ async def test_copy_goes_with_the_kyma() -> None:
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp())
         assert await is_gone(copy(world))
+
+
+async def test_copy_goes_with_the_kyma_although_kcp_has_lost_the_secret() -> None:
+    async with introduced() as world:
+        await world.kcp.delete(SECRETS, NAME, KCP)
+        await world.reconcile()
+        assert (await synced(world)).status == "False"
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.without_parts()
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())
+        assert await is_gone(copy(world))
+
+
+async def test_secret_of_users_stays_where_kcp_never_had_one_of_that_name() -> None:
+    async with introduced(with_secret=False) as world:
+        await (await world.skr()).create(SECRETS, written("mine"), SKR, field_manager="user")
+        await world.reconcile()
+        assert (await synced(world)).status == "False"
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.without_parts()
+        await world.reconcile(times=3)
+        assert await is_gone(world.in_kcp())
+        assert await password(world) == "mine"

@@ -538,7 +538,7 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     again = planned(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(left,)))
     (applied,) = [action for action in again.in_kcp if isinstance(action, ModuleChange)]
     assert isinstance(applied, steps.ApplyManifest)
-    assert applied.managed_again
+    assert names.IS_UNMANAGED not in applied.manifest.metadata.annotations
     assert applied.manifest.spec.version == "0.1.0"
 
 

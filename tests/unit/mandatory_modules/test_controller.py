@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from kube_runtime import Conflict, Forbidden, KubeError, Resource, Result
 from kube_simulation import Freeze, Refuse, Refused
 from lifecycle_manager import mandatory_modules
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES as MANDATORY
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+)
 from lifecycle_manager.mandatory_modules import MandatorySettings, ReleaseKey
 from lifecycle_manager.mandatory_modules.rules import NO_TEMPLATE
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED
@@ -222,3 +229,45 @@ async def _is(manifests: dict[str, str], world: World) -> bool:
 async def _is_removed(world: World) -> bool:
     await world.uninstall()
     return await world.manifests() == {}
+
+
+async def test_module_that_becomes_mandatory_is_managed_again() -> None:
+    async with mandatory_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", channel="regular", installs=True))
+        await world.choose("warden")
+        await world.reconcile(times=2)
+        await world.choose("warden", managed=False)
+        await world.reconcile()
+        (held,) = (await world.kcp.list(MANIFESTS, KCP)).items
+        assert names.IS_UNMANAGED in held.metadata.annotations
+        await world.offer(builders.template("warden", "2.0.0", installs=True, mandatory=True))
+        await install(world)
+        (held,) = (await world.kcp.list(MANIFESTS, KCP)).items
+        assert held.metadata.labels[names.MANDATORY_MODULE] == "true"
+        assert names.IS_UNMANAGED not in held.metadata.annotations
+
+
+async def test_removal_that_an_operator_continued_is_not_held_again_after_a_restart() -> None:
+    kymas = ("a", "b", "c")
+    async with mandatory_world(rollout=RolloutSettings(max_changed="2")) as world:
+        await world.offer(builders.template("warden", "1.0.0", installs=True))
+        await world.offer(builders.release("warden", mandatory="1.0.0"))
+        for name in kymas:
+            await world.register(name)
+            await world.introduced(name)
+            await install(world, name)
+        await world.offer(builders.release("warden", regular="1.0.0"))
+        await world.sync_caches()
+        (release,) = world.manager.informer(DATED_RELEASE_METAS).list()
+        assert release.metadata.written_at is not None
+        said_at = release.metadata.written_at + timedelta(seconds=1)
+        word = {"metadata": {"annotations": {names.CONTINUE_DELETION: said_at.isoformat()}}}
+        for name in kymas:
+            await world.kcp.merge_patch(KYMAS, name, word, KCP)
+        # A new process sees only now that the module is not mandatory any more.
+        world.clock.advance(max((said_at - world.clock.now()).total_seconds(), 0) + 60)
+        for name in kymas:
+            await install(world, name)
+        assert len(await being_deleted(world)) == 3

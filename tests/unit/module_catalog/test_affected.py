@@ -15,7 +15,7 @@ from lifecycle_manager.module_catalog.affected import (
     kymas_using_template,
     offer_changed,
 )
-from lifecycle_manager_api import ModuleTemplate
+from lifecycle_manager_api import ModuleTemplate, names
 from tests import builders
 
 
@@ -105,3 +105,17 @@ def test_version_that_is_rolled_out_affects_no_kyma_by_its_release(
     old = dated(regular="1.0.0", metadata={"annotations": annotations})
     assert is_for_rollouts(Change(old, dated(metadata={"annotations": annotations}, **channels))) is expected
     assert not is_for_rollouts(Change(None, old))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"spec": {"ocmComponentName": "kyma-project.io/module/api"}},
+        {"metadata": {"annotations": {names.UPGRADE_DEADLINE: "1h"}}},
+        {"metadata": {"annotations": {names.ROLLOUT_STRATEGY: "slow"}}},
+    ],
+)
+def test_what_decides_about_a_version_concerns_all_kymas_with_the_module(given: Any) -> None:
+    change = Change(dated(regular="1.0.0", fast="1.0.0"), dated(regular="1.0.0", fast="1.0.0", **given))
+    assert offer_changed(change)
+    assert named(kymas_using_release(change, kymas=KYMAS)) == ["a", "b"]

@@ -142,3 +142,22 @@ async def test_kinds_of_module_crs_are_those_of_the_content_that_was_seen_first(
         it.texts[LINK] = THORN
         with pytest.raises(TemplateUnreadable, match="pinnedLink"):
             await ModuleKinds(it.fetch).of(await it.template())
+
+
+async def test_link_that_is_edited_while_it_is_read_is_not_pinned_to_the_content_of_the_former_one() -> None:
+    async with catalog(linked()) as it:
+        other = "https://example.com/other.yaml"
+        it.texts[other] = THORN
+        fetch = it.fetch
+
+        async def fetch_slowly(link: str) -> str:
+            text = await fetch(link)
+            if link == LINK:
+                edited = {"spec": {"resources": [{"name": "rawManifest", "link": other}]}}
+                await it.world.kcp.merge_patch(MODULE_TEMPLATES, it.key.name, edited, KCP)
+            return text
+
+        it.fetch = fetch_slowly  # type: ignore[method-assign]
+        await it.read()
+        await it.read()
+        assert await it.source() == {"url": other, "digest": digest_of(THORN)}

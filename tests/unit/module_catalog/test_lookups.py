@@ -250,3 +250,47 @@ async def test_who_writes_a_template_does_not_change_the_record_of_its_descripto
         written = await it.world.kcp.merge_patch(MODULE_TEMPLATES, "telemetry-1.0.0", status, KCP, field_manager="team")
         assert written.status.pinned_descriptor is not None
         assert written.status.pinned_descriptor.digest == FIRST
+
+
+async def recorded(it: Lookups, name: str) -> str:
+    pin = (await it.world.kcp.get(MODULE_TEMPLATES, name, KCP)).status.pinned_descriptor
+    return pin.digest if pin is not None else ""
+
+
+async def test_template_that_is_created_again_at_once_gets_what_the_tag_names_now() -> None:
+    registry = Registry()
+    async with lookups(registry, empty(), RELEASE) as it:
+        await it.look_up()
+        registry.tag = SECOND
+        await it.world.kcp.delete(MODULE_TEMPLATES, "telemetry-1.0.0", KCP)
+        await it.world.offer(empty())
+        await it.look_up()
+        await it.world.sync_caches()
+        assert await recorded(it, "telemetry-1.0.0") == SECOND
+        assert digest_in(it.offers.current().descriptors["telemetry-1.0.0"]) == SECOND
+
+
+async def test_template_that_comes_later_gets_a_record_of_the_descriptor_that_stands_for_it() -> None:
+    registry = Registry()
+    older = builders.template("telemetry", "1.0.0", channel="regular")
+    older = msgspec.structs.replace(
+        older, spec=msgspec.structs.replace(older.spec, version="1.0.0", descriptor=msgspec.Raw(b"{}"))
+    )
+    async with lookups(registry, older, RELEASE) as it:
+        await it.look_up()
+        assert await recorded(it, older.metadata.name) == FIRST
+        await it.world.offer(empty())
+        await it.look_up()
+        assert await recorded(it, "telemetry-1.0.0") == FIRST
+
+
+async def test_lookup_is_of_the_component_that_the_release_in_force_names() -> None:
+    other = builders.release(
+        "telemetry",
+        regular="1.0.0",
+        metadata={"name": "a-former-release"},
+        spec={"ocmComponentName": "kyma-project.io/module/former"},
+    )
+    async with lookups(Registry(), empty(), other, RELEASE) as it:
+        await it.look_up()
+        assert it.component() == COMPONENT

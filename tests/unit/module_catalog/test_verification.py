@@ -437,3 +437,32 @@ async def test_start_verifies_before_anything_is_installed() -> None:
         async with it.world.running():
             await eventually(lambda: it.world.manager.working)
             assert it.component().name == COMPONENT
+
+
+async def test_component_that_is_signed_again_by_cosign_after_a_rotation_of_the_key_is_installed() -> None:
+    registry = Registry(signed=(cosigned(),))
+    new = ec.generate_private_key(ec.SECP256R1())
+    async with catalog(template({}), registry) as it:
+        await it.ask()
+        await it.trust(cosign=public(COSIGN_KEY))
+        await it.world.turn("descriptor", ComponentVersion(COMPONENT, "1.0.0"))
+        await it.verify()
+        assert it.component().name == COMPONENT
+        await it.trust(cosign=public(new))
+        await it.verify()
+        assert "no signature of sha256:3" in it.refusal()
+        payload = cosigned().payload
+        registry.signed = (*registry.signed, Cosigned(payload, new.sign(payload, ec.ECDSA(hashes.SHA256()))))
+        await it.verify()
+        assert it.component().name == COMPONENT
+
+
+async def test_policy_that_only_warns_from_now_on_has_refused_modules_installed_at_once() -> None:
+    async with catalog(template(descriptor())) as it, it.world.running():
+        await it.ask()
+        await it.trust(key=public())
+        await eventually(lambda: DescriptorFound(KCP, TEMPLATE) in it.published and "no signature" in it.refusal())
+        await it.world.kcp.list(MODULE_TEMPLATES, KCP)
+        it.published.clear()
+        await it.ask("warn")
+        await eventually(lambda: it.published == [DescriptorFound(KCP, TEMPLATE)], within=5)

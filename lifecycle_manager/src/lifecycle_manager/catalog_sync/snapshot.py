@@ -118,6 +118,7 @@ class CatalogReader:
         state.suspect(request.causes, now=now)
         if state.next_check is None:
             state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
+        state.next_check = min(state.next_check, now + self._interval(kyma))  # it is shorter than before by a fault
         return CatalogSnapshot(
             kyma=kyma,
             now=self.clock.now(),

@@ -44,10 +44,9 @@ from lifecycle_manager_api import (
 
 @dataclass(frozen=True, slots=True)
 class ApplyManifest:
-    """Install a module by this Manifest. `managed_again` where the module was unmanaged."""
+    """Install a module by this Manifest."""
 
     manifest: Manifest
-    managed_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class WantedModule:
             return DeleteManifest(known.name, removed_since=since) if not known.being_deleted else None
         if known is not None and not self.resolution.module.managed:
             return MarkUnmanaged(known.name) if not is_unmanaged else None
-        return ApplyManifest(self.wanted, is_unmanaged) if self.wanted is not None and self.to_be_written else None
+        return ApplyManifest(self.wanted) if self.wanted is not None and self.to_be_written else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,9 +177,7 @@ class KymaWrites:
     async def _change_module(self, kyma: Kyma, change: ModuleChange) -> None:
         kcp, namespace = self.manager.client, kyma.metadata.namespace
         match change:
-            case ApplyManifest(manifest, managed_again):
-                if managed_again:
-                    await self._annotate(manifest.metadata.name, namespace, {names.IS_UNMANAGED: None})
+            case ApplyManifest(manifest):
                 await apply_manifest(kcp, self.manifests, manifest)
             case UpdateTerminatingManifest(manifest):
                 with suppress(Conflict):  # gone: the API server finds no object with its uid

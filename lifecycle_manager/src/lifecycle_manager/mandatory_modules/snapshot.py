@@ -133,7 +133,7 @@ class MandatoryReader:
         if known is None or now - known.counted_at >= RECOUNT_SECONDS:
             seen_at = known.seen_at if known is not None else clock.now()
             releases = [each for each in self.list() if module_of_release(each) == module]
-            ends = [each.metadata.deletion_timestamp for each in releases]
+            ends = [each.metadata.deletion_timestamp for each in releases if each.metadata.being_deleted]
             written = [each.metadata.written_at for each in releases if isinstance(each, DatedReleaseMeta)]
             changed_at = max(filter(None, ends or written), default=seen_at)
             present = self.manifests.by_index(MANIFESTS_BY_MANDATORY_MODULE, module)

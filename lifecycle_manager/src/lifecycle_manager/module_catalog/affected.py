@@ -93,7 +93,7 @@ def _distinct(found: Iterable[Iterable[Kyma]]) -> Iterable[Kyma]:
 def _differs_beyond_channels(old: ModuleReleaseMeta, new: ModuleReleaseMeta) -> bool:
     def compared(release: ModuleReleaseMeta) -> tuple[object, ...]:
         spec, metadata = release.spec, release.metadata
-        restrictions = (spec.beta, spec.internal, spec.kyma_selector, metadata.labels)
-        return (spec.module_name, spec.mandatory, metadata.deletion_timestamp, *restrictions)
+        own = {key: value for key, value in metadata.annotations.items() if key.startswith(f"{names.GROUP}/")}
+        return (msgspec.structs.replace(spec, channels=()), metadata.deletion_timestamp, metadata.labels, own)
 
     return compared(old) != compared(new)

@@ -21,8 +21,8 @@ from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEM
 from lifecycle_manager.contract.signals import DescriptorFound
 from lifecycle_manager.module_catalog import agreement, links
 from lifecycle_manager.module_catalog.identity import module_of, version_of
-from lifecycle_manager.module_catalog.offer import Offer
-from lifecycle_manager.module_catalog.pins import Pins, pin_among
+from lifecycle_manager.module_catalog.offer import Offer, claim_of
+from lifecycle_manager.module_catalog.pins import Pins, pin_among, pin_of
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager.module_catalog.verification import ComponentRegistry, LookedUp, Verifications
 from lifecycle_manager_api import ModuleTemplate, names
@@ -169,9 +169,9 @@ class Lookups:
                     tasks.create_task(look_up(wanted))
 
     async def _look_up(self, wanted: ComponentVersion, _causes: Causes, state: LookupState) -> Result:
-        """Look one descriptor up, unless it is known already or no template stands for it."""
-        templates = self._templates_for(wanted)
-        if not templates or state.found is not None:
+        """Look one descriptor up, unless no template stands for it, or all that do have a record of what is known."""
+        templates, known = self._templates_for(wanted), state.found
+        if not templates or (known is not None and all(pin_of(each, wanted) == known.digest for each in templates)):
             return Result()
         try:
             found = await self._find_pinned(wanted, templates)
@@ -181,7 +181,9 @@ class Lookups:
         except KubeError as error:
             self._failed(wanted, state, f"the digest of {wanted} could not be recorded: {error}")
             return Result(requeue_after=PIN_AGAIN_SECONDS)
-        state.found = LookedUp(wanted, found.descriptor, found.digest)
+        state.found, state.problem = LookedUp(wanted, found.descriptor, found.digest), ""
+        if state.found == known:
+            return Result()  # a template that came later has a record, too
         log.info("descriptor found", component=wanted.component, version=wanted.version)
         self._publish(templates)
         return Result()
@@ -219,7 +221,10 @@ class Lookups:
         """Return what a template stands for; None where it has a descriptor, or no release names the component."""
         if not is_left_out(template.spec.descriptor):
             return None
-        found = (_version_by(release, template) for release in self.releases.cache.list())
+        module = module_of(template)
+        releases = [each for each in self.releases.cache.list() if each.spec.module_name == module]
+        releases.sort(key=lambda each: (each.metadata.being_deleted, *claim_of(each)))  # first the one that counts
+        found = (_version_by(release, template) for release in releases)
         return next((each for each in found if each is not None), None)
 
     def _wanted_by(self, templates: Iterable[ModuleTemplate]) -> Iterable[ComponentVersion]:

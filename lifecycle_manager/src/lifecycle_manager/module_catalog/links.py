@@ -8,7 +8,6 @@ it. Another content of the same version is refused, and reported in the conditio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from msgspec import structs
 
@@ -63,7 +62,13 @@ class Links:
             digest, problem = "", str(error)
         else:
             digest, problem = content_digest(content), ""
-        status_of = partial(status_with, digest=digest, problem=problem, now=self.manager.clock.now())
+        read, now = _read_of(template), self.manager.clock.now()
+
+        def status_of(present: ModuleTemplate) -> ModuleTemplateStatus:
+            if _read_of(present) != read:
+                return present.status  # edited or created again meanwhile, for which it is read again
+            return status_with(present, digest=digest, problem=problem, now=now)
+
         try:
             await self.statuses.write(template, status_of)
         except NotFound:
@@ -71,6 +76,11 @@ class Links:
         except KubeError:
             return Result(requeue_after=READ_AGAIN_SECONDS)
         return Result(requeue_after=RECHECK_SECONDS if digest else READ_AGAIN_SECONDS)
+
+
+def _read_of(template: ModuleTemplate) -> tuple[str, str | None, str]:
+    """Return what a content was read for."""
+    return template.metadata.uid, link_of(template), version_of(template)
 
 
 def status_with(template: ModuleTemplate, *, digest: str, problem: str, now: datetime) -> ModuleTemplateStatus:

@@ -46,10 +46,11 @@ class Evidence(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Whose signature is asked for: that of a module by the keys in a Secret."""
+    """What is asked for: the signature of a module by the keys in a Secret, and whether it is required."""
 
     module: str
     secret: str
+    verify: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,15 @@ def needs_cosign(evidence: Evidence, keys: Collection[TrustedKey], now: datetime
     except Unverified:
         return bool(evidence.digest)
     return False
+
+
+def is_cosigned(digest: str, signed: Collection[Cosigned], keys: Collection[TrustedKey], now: datetime) -> bool:
+    """Tell whether one of cosign's signatures of a digest is by a trusted key."""
+    try:
+        verify_cosigned(digest, signed, keys, now)
+    except Unverified:
+        return False
+    return True
 
 
 def verdict_on(asked: Asked, evidence: Evidence, keys: Collection[TrustedKey], now: datetime) -> Verification:

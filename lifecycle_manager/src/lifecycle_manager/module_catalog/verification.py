@@ -6,9 +6,10 @@ with the keys changes, and at an interval, since certificates expire. Every repl
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Protocol
 
@@ -28,7 +29,7 @@ from kube_runtime import (
     parse_aside,
 )
 from kyma_oci import Component, ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
-from kyma_oci.signatures import Cosigned, Unverified
+from kyma_oci.signatures import Cosigned, TrustedKey, Unverified
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.contract.signals import DescriptorFound
@@ -40,6 +41,7 @@ from lifecycle_manager.module_catalog.verdicts import (
     Evidence,
     Verification,
     condition_of,
+    is_cosigned,
     needs_cosign,
     problem_of,
     status_with,
@@ -192,15 +194,17 @@ class Verifications:
         try:
             keys = trusted_keys(spec, self._secrets.get(ObjectKey(names.KCP_NAMESPACE, spec.verification_secret)))
             if found is not None and await parse_aside(size, needs_cosign, evidence, keys, now):
-                evidence = evidence._replace(cosigned=await self._cosigned(found, state))
+                evidence = evidence._replace(cosigned=await self._cosigned(found, state, keys, now))
         except Unverified as problem:
             return Verification(_asked_of(template, spec), bytes(evidence.descriptor), problem=str(problem))
         return await parse_aside(size, verdict_on, _asked_of(template, spec), evidence, keys, now)
 
-    async def _cosigned(self, found: LookedUp, state: VerificationState) -> tuple[Cosigned, ...]:
-        """Return what cosign signed for a digest, which is not asked for again once there is something."""
+    async def _cosigned(
+        self, found: LookedUp, state: VerificationState, keys: Collection[TrustedKey], now: datetime
+    ) -> tuple[Cosigned, ...]:
+        """Return what cosign signed for a digest, which is not asked for again while one is by a trusted key."""
         digest, known = state.cosigned
-        if digest != found.digest or not known:
+        if digest != found.digest or not is_cosigned(digest, known, keys, now):
             state.cosigned = found.digest, await self.registry.cosigned(found.wanted, found.digest)
         return state.cosigned[1]
 
@@ -251,7 +255,7 @@ def keys_changed(change: Change[Secret]) -> bool:
 
 
 def _asked_of(template: ModuleTemplate, spec: ModulePolicySpec) -> Asked:
-    return Asked(module_of(template), spec.verification_secret)
+    return Asked(module_of(template), spec.verification_secret, spec.verify)
 
 
 def _asked(policy: ModulePolicy | None) -> tuple[str, str]:

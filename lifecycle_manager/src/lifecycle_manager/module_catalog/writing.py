@@ -10,7 +10,7 @@ from kube_runtime.apply.former_managers import merged_into
 from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
-from lifecycle_manager_api import Manifest, as_document, joined_name
+from lifecycle_manager_api import Manifest, as_document, joined_name, names
 
 NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
@@ -24,6 +24,10 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
         await _take_fields_over(kcp, held)
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
+    is_to_be_managed = names.IS_UNMANAGED not in manifest.metadata.annotations
+    if held is not None and names.IS_UNMANAGED in held.metadata.annotations and is_to_be_managed:  # no apply removes it
+        patch = {"metadata": {"annotations": {names.IS_UNMANAGED: None}}}
+        await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
     manifests.wrote(await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER))
 
 

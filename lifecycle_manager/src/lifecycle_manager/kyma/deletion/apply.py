@@ -94,12 +94,19 @@ class KymaDeletion:
                     await skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
             case DeletePullSecret(name):
                 with suppress(NotFound):  # a user was faster
-                    await skr.delete(SECRETS, name, names.SKR_NAMESPACE)
+                    await _delete_pull_secret(skr, name)
             case RemoveCrd():
                 await _remove_crd(skr)
             case _:
                 assert_never(step)
         return seen
+
+
+async def _delete_pull_secret(skr: Client, name: str) -> None:
+    """Delete the copy, and not what users have under its name where it was never written."""
+    copy = await skr.get(SECRETS, name, names.SKR_NAMESPACE)
+    if copy.metadata.labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER:
+        await skr.delete(SECRETS, name, names.SKR_NAMESPACE, uid=copy.metadata.uid)
 
 
 async def _remove_crd(skr: Client) -> None:

@@ -207,7 +207,7 @@ def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionOut
 
 def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
-    if name and synced is not None and synced.status == "True" and not _tried(seen, DeletePullSecret):
+    if name and synced is not None and not _tried(seen, DeletePullSecret):  # "False" may be about a later version
         return DeletePullSecret(name)
     return RemoveKymaFinalizer() if _tried(seen, RemoveCrd) else RemoveCrd()
 
