@@ -1,13 +1,14 @@
 """What the Lifecycle Manager in Go left, by its recording: objects are read, compared and written as it did."""
 
 from collections.abc import AsyncIterator
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Client, ObjectUnreadable
+from kube_runtime import Client, ObjectUnreadable, parse_objects
 from kube_runtime.client.kubeconfig import STRICT
 from kube_simulation import Simulation
 from kyma_oci import Component, Layer, component_of
@@ -227,6 +228,27 @@ async def test_manifest_loses_what_is_no_longer_wanted(
     assert writers(await kcp.get(RAW_MANIFESTS, wanted.metadata.name, KCP)) == {names.LIFECYCLE_MANAGER}
     writes = [each.verb for each in simulation.requests(lambda it: it.is_write, since=before)]
     assert writes == ["patch", "apply"]
+
+
+async def test_manifest_of_the_former_version_is_written_with_the_rights_of_the_role(
+    kcp: Client, simulation: Simulation
+) -> None:
+    wanted = wanted_of("eventing", policy="Ignore")
+    held = Held(await kcp.get(MANIFESTS, wanted.metadata.name, KCP))
+    before = simulation.requests()[-1].number
+
+    await apply_manifest(kcp, held, wanted)  # type: ignore[arg-type]
+
+    granted = {
+        verb
+        for role in parse_objects(files("lifecycle_manager.rbac").joinpath("kcp.yaml").read_text())
+        for rule in role.document["rules"]
+        if "manifests" in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    asked = {each.verb for each in simulation.requests(lambda it: it.resource.startswith("manifests"), since=before)}
+    assert asked
+    assert {each.replace("apply", "patch") for each in asked} <= granted
 
 
 def writers(live: dict[str, Any]) -> set[str]:

@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
-from kube_runtime import Manager
-from kyma_certs import RotationRules
+from kube_runtime import Client, Manager
+from kyma_certs import CAs, RotationRules, create_ca
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS
+from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_document
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
@@ -62,6 +64,38 @@ async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:
         await record(world, "behind", "former")
         await world.sync_caches()
         assert rotation.clusters_behind() == ["behind"]
+
+
+async def test_adopted_ca_is_replaced_once_every_cluster_has_this_watcher_however_long_it_lasts() -> None:
+    async with open_world() as world:
+        former = CAs(create_ca("former", lifetime=timedelta(days=3650), now=world.clock.now()))
+
+        async def adopts(_kcp: Client, _namespace: str) -> CAs:
+            return former
+
+        store = CAStore(world.kcp, world.clock, adopts=adopts, former_namespace="istio-system")
+        rotation = setup_ca(world.manager, store, RotationRules())
+        await rotation.start()
+        await world.register("behind")
+        await world.sync_caches()
+        await world.manager.controllers["ca"].reconcile_now(store.key)
+        assert rotation.current.following is None
+        await record(world, "behind", rotation.current.fingerprint)
+        await world.sync_caches()
+        await world.manager.controllers["ca"].reconcile_now(store.key)
+        assert rotation.current.following is not None
+
+
+async def test_secret_of_an_administrator_or_cert_manager_is_followed_at_once(world: World) -> None:
+    store, ca = CAStore(world.kcp, world.clock), create_ca("own", lifetime=timedelta(days=3650), now=world.clock.now())
+    document = tls_secret_document(store.name, KCP, ca, trust=ca.certificate_pem)
+    await world.kcp.create(SECRETS, document, KCP, field_manager="cert-manager")
+    rotation = setup_ca(world.manager, store, RotationRules())
+    async with world.running():
+        await eventually(lambda: world.manager.working)
+        assert rotation.current.signing == ca
+        await request_rotation(world, store)
+        await eventually(lambda: rotation.current.following is not None)
 
 
 async def test_step_is_an_event_of_the_secret() -> None:

@@ -30,6 +30,11 @@ def test_phase_and_its_age_are_reported() -> None:
         assert registry.get_sample_value(f"{PREFIX}_phase_age_seconds") == age
 
 
+def test_adopted_ca_that_is_not_being_replaced_has_no_phase_that_could_last_too_long() -> None:
+    adopted = CAs(OLD, since=NOW)  # as CAStore stores the only CA of a former version
+    assert registry_of(adopted).get_sample_value(f"{PREFIX}_phase_age_seconds") == 0
+
+
 def test_clusters_that_a_rotation_waits_for_are_counted() -> None:
     registry = registry_of(announced(CAs(OLD), NEW, now=NOW), "one", "two")
     assert registry.get_sample_value(f"{PREFIX}_clusters_behind") == 2

@@ -32,14 +32,18 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
 
 
 async def _take_fields_over(kcp: Client, held: Manifest) -> None:
-    """Own what the former version applied, so that this apply removes fields. Raises KubeError."""
+    """Own what the former version applied, so that this apply removes fields. Raises KubeError.
+
+    It is listed by its name: its Role has no `get` (rbac/kcp.yaml).
+    """
     name, namespace = held.metadata.name, held.metadata.namespace
+    listed = await kcp.list(RAW_MANIFESTS, namespace, field_selector=f"metadata.name={name}")
     try:
-        live = await kcp.get(RAW_MANIFESTS, name, namespace)
-        fields = merged_into(FIELD_MANAGER, live, marks().field_managers)
-        if fields is not None:
-            patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
-            await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
+        for live in listed.items:
+            fields = merged_into(FIELD_MANAGER, live, marks().field_managers)
+            if fields is not None:
+                patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+                await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
     except NotFound:
         return  # deleted meanwhile: the apply creates it anew
 

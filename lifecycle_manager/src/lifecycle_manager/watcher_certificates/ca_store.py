@@ -98,7 +98,15 @@ class CAStore:
             secret = await self.kcp.get(SECRETS, self.name, self.namespace)
         except NotFound:
             secret = await self._create()
-        return self._stored(secret)
+        return self._stored(await self._watched(secret))
+
+    async def _watched(self, secret: Secret) -> Secret:
+        """Return the Secret with the labels by which it is watched: an administrator or cert-manager sets none."""
+        labels = purpose_labels(CA_PURPOSE)
+        if labels.items() <= secret.metadata.labels.items():
+            return secret
+        patch = {"metadata": {"labels": labels}}
+        return await self.kcp.merge_patch(SECRETS, self.name, patch, self.namespace, field_manager=FIELD_MANAGER)
 
     async def take(self, step: RotationStep, stored: StoredCAs) -> StoredCAs:
         """Take a step of a rotation. Raises Conflict where the Secret has changed since the step was decided."""

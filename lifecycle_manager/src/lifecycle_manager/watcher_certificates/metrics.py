@@ -34,7 +34,7 @@ def ca_metrics(in_force: CAs | None, clusters_behind: Callable[[], Sequence[str]
     yield GaugeMetricFamily(
         "lifecycle_mgr_watcher_ca_phase_age_seconds",
         "How long the rotation of the Watchers' CA has been in its phase; 0 where there is none.",
-        value=max(0.0, (now - (in_force.since or now)).total_seconds()),
+        value=max(0.0, (now - in_force.since).total_seconds()) if in_force.rotating and in_force.since else 0.0,
     )
     yield GaugeMetricFamily(
         "lifecycle_mgr_watcher_ca_expiry_timestamp_seconds",
