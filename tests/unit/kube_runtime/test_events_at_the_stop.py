@@ -27,3 +27,20 @@ async def test_event_whose_request_was_cancelled_by_the_stop_is_sent_once(was_do
                 running.cancel()
                 await asyncio.wait([running])
             assert [each["reason"] for each in cluster.objects() if each["kind"] == "Event"] == ["Stopped"]
+
+
+async def test_events_that_wait_at_the_stop_are_sent_once() -> None:
+    async with serve_simulation() as simulation:
+        cluster, policy = simulation.cluster("one"), KubeconfigPolicy(allow_insecure=True)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, options=ClientOptions(), policy=policy) as client:
+            recorder = EventRecorder(client, controller="test", instance="here")
+            running = asyncio.create_task(recorder.run())
+            await asyncio.sleep(0)
+            for number in range(3):
+                recorder.record(CONFIG_MAPS, ABOUT, "Waiting", str(number))
+            running.cancel()
+            await asyncio.wait([running])
+            found = [each for each in cluster.objects() if each["kind"] == "Event"]
+            assert sorted(each["note"] for each in found) == ["0", "1", "2"]
+            assert [each.get("series") for each in found] == [None, None, None]
+            assert recorder.dropped == 0

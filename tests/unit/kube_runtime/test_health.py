@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from kube_runtime import health
+from kube_runtime import AddressUnusable, health
 from kube_runtime.health import LoopMonitor, ProbeServer
 
 TOLERATED = 0.2
@@ -156,3 +156,8 @@ def _until_healthy(port: int) -> tuple[int, str]:
     while (answer := ask(port, "/healthz"))[0] != 200 and time.monotonic() < deadline:
         pass
     return answer
+
+
+def test_port_that_is_none_is_named() -> None:
+    with pytest.raises(AddressUnusable, match="99999"), ProbeServer(LoopMonitor(), {}).serving("127.0.0.1", 99999):
+        pass

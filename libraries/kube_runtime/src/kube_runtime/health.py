@@ -115,8 +115,9 @@ class ProbeServer:
         """
         try:
             server = _Server((host, port), self.answer)
-        except OSError as error:
-            reason = f"probes and metrics can't be served at {host}:{port}: {error.strerror or error}"
+        except (OSError, OverflowError) as error:  # the latter for what is no port
+            why = getattr(error, "strerror", None) or error
+            reason = f"probes and metrics can't be served at {host}:{port}: {why}"
             raise AddressUnusable(reason) from error
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="probes", daemon=True)
         thread.start()

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from kube_runtime import parse_objects
+from kube_runtime import ManifestInvalid, parse_objects
 from lifecycle_manager_api import ModuleConfig, State, SyncedObject, SyncResource, find
 
 
@@ -83,9 +83,14 @@ class ModuleContext:
     @cached_property
     def _written(self) -> dict[tuple[str, str, str, str], Mapping[str, Any]]:
         text = self.sync_resource.spec.resource if self.sync_resource is not None else ""
+        try:
+            objects = parse_objects(text)
+        except ManifestInvalid as error:
+            self.log.warning("the SyncResource was edited by somebody, and is written anew", error=str(error))
+            return {}
         return {
             (each.api_version.rpartition("/")[0], each.kind, each.namespace, each.name): each.document
-            for each in parse_objects(text)
+            for each in objects
         }
 
     @cached_property

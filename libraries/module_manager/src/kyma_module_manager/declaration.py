@@ -93,22 +93,29 @@ class ModuleManager(Generic[T]):
         Raises the PermanentError of the function, or RenderingFailed for any other failure.
         """
         try:
-            async with asyncio.timeout(self.timeout_seconds):
+            async with asyncio.timeout(self.timeout_seconds) as limit:
                 return await self._collect(config, context)
         except SyncFailed:
             raise
-        except TimeoutError as error:
-            raise RenderingFailed(f"{self._function_name} timed out after {self.timeout_seconds:g} s") from error
         except Exception as error:
+            if limit.expired() and isinstance(error, TimeoutError):  # not one of the function's own
+                reason = f"{self._function_name} timed out after {self.timeout_seconds:g} s"
+                raise RenderingFailed(reason) from error
             raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
     async def _collect(self, config: T, context: ModuleContext) -> Rendered:
         if self.in_thread:
-            return await asyncio.to_thread(lambda: _collected(self(config, context)))
+            return await asyncio.to_thread(self._collect_in_thread, config, context)
         returned = self(config, context)
         if isinstance(returned, AsyncIterable):
             return Rendered(tuple([item async for item in returned]))
         return _collected(await returned if inspect.isawaitable(returned) else returned)
+
+    def _collect_in_thread(self, config: T, context: ModuleContext) -> Rendered:
+        try:
+            return _collected(self(config, context))
+        except StopIteration as error:  # no future of asyncio can have it: nobody would be told before the timeout
+            raise RuntimeError("the function raised StopIteration") from error
 
     @cached_property
     def takes_context(self) -> bool:

@@ -12,7 +12,13 @@ import msgspec
 from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside, stored_size
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
-from kyma_module_manager.exceptions import ModuleCrUnreadable, ObjectsRefused, StatusRefused
+from kyma_module_manager.exceptions import (
+    ModuleCrUnreadable,
+    ObjectsRefused,
+    RenderingFailed,
+    StatusRefused,
+    SyncFailed,
+)
 from lifecycle_manager_api.conditions import counted
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 
@@ -45,7 +51,7 @@ async def render(manager: ModuleManager[T], context: ModuleContext) -> Rendering
 
 
 def decode_module_cr(crd: type[T], text: str) -> T:
-    """Decode the YAML text of a Module CR into the manager's type. Raises ModuleCrUnreadable."""
+    """Decode the YAML text of a Module CR into the manager's type. Raises ModuleCrUnreadable, RenderingFailed."""
     try:
         document = load_yaml(text)
     except ManifestInvalid as error:
@@ -56,6 +62,10 @@ def decode_module_cr(crd: type[T], text: str) -> T:
         return msgspec.convert(document, crd)
     except msgspec.ValidationError as error:
         raise ModuleCrUnreadable(f"the Module CR does not match {crd.__name__}: {error}") from error
+    except SyncFailed:
+        raise
+    except Exception as error:  # of the type's own code
+        raise RenderingFailed(f"{type(error).__name__}: {error}") from error
 
 
 def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
@@ -68,7 +78,7 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
         first = seen.setdefault((group, thing.kind, namespace, thing.name), index)
         if first != index:
             raise ObjectsRefused(f"objects {first} and {index} are duplicates: {thing}")
-    text = "---\n".join(map(dump_yaml, documents))
+    text = "---\n".join(_yaml(index, document) for index, document in enumerate(documents))
     if stored_size(text) > MAX_TEXT_BYTES:  # of a large CRD, more than half is indentation
         text = "---\n".join(map(_json, documents))
     if (size := stored_size(text)) > MAX_TEXT_BYTES:
@@ -86,6 +96,15 @@ def size_advice(documents: Iterable[dict[str, Any]]) -> str:
         f"the largest is {_object(index, document)} with {size}; move what does not depend on the Module CR, as CRDs "
         "and an operator, to the module's manifest"
     )
+
+
+def _yaml(index: int, document: dict[str, Any]) -> str:
+    try:
+        text = dump_yaml(document)
+        text.encode()  # half of a surrogate pair is no text
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ObjectsRefused(f"object {index}: {error}") from error
+    return text
 
 
 def _json(document: dict[str, Any]) -> str:
@@ -125,7 +144,10 @@ def _size_of(objects: Iterable[SyncObject]) -> int:
 
 
 def _document(index: int, item: SyncObject) -> dict[str, Any]:
-    document = msgspec.to_builtins(item)
+    try:
+        document = msgspec.to_builtins(item, str_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ObjectsRefused(f"object {index}: {error}") from error
     if not isinstance(document, dict):
         raise ObjectsRefused(f"object {index} is a {type(item).__name__}, not a mapping or struct")
     metadata = document.get("metadata")

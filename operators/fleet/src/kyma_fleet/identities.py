@@ -199,7 +199,7 @@ def _selector() -> str:
 def _cluster_in(kubeconfig: Path, context: str | None) -> dict[str, Any]:
     """Return the cluster of a context with its CA inline: a path would be wrong where the result is used."""
     try:
-        document = load_yaml(kubeconfig.read_text())
+        document = load_yaml(kubeconfig.read_bytes())
         contexts, clusters = ({each["name"]: each for each in document[key]} for key in ("contexts", "clusters"))
         chosen = contexts[context or document["current-context"]]["context"]
         cluster = dict(clusters[chosen["cluster"]]["cluster"])

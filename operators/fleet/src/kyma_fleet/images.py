@@ -64,6 +64,9 @@ def _read(path: Path) -> Values:
         raise ValuesUnreadable(f"{path}: {error}") from None
     if not isinstance(values, dict):
         raise ValuesUnreadable(f"{path}: expected a mapping, as of values.yaml")
+    for key in ("image", "watcher"):
+        if not isinstance(values.get(key) or {}, dict):
+            raise ValuesUnreadable(f"{path}: {key} is no mapping, as it is in values.yaml")
     return values
 
 

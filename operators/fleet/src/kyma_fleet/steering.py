@@ -162,6 +162,9 @@ async def steer(
         raise Problem(f"nothing is reconciled while paused: {_described(paused)}; klm resume {subjects.kyma} ends that")
     order = Order(verb, await who(kcp), datetime.now(UTC), reason)
     steps = list(plan(order, items))
+    if not items:
+        print_document(ChangeReport(message="nothing to do: there is no Kyma and no Manifest"), screen)
+        return 0
     if not steps:
         state = "already" if verb == "pause" else "not"
         print_document(ChangeReport(message=f"nothing to do: {_described(items)} {state} paused"), screen)

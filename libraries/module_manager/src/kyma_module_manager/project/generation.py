@@ -25,7 +25,7 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
     texts = rendered_project(names, enable_module_config=enable_module_config)
     try:
         written = write_files(directory, texts)
-    except FileExistsError as error:
+    except OSError as error:
         raise DeclarationError(f"{error}; choose another folder with --dir") from None
     module_cr = load_file(directory / "src" / names.package / "module_cr.py")
     kind: type[CustomResource] = getattr(module_cr, names.kind)

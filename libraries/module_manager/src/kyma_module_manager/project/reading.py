@@ -186,5 +186,9 @@ def _manager(directory: Path) -> ModuleManager[Any] | None:
         settings = tomllib.loads(text_of(path))
     except tomllib.TOMLDecodeError as error:
         raise DeclarationError(f"{path}: {error}") from error
-    target = settings.get("tool", {}).get("kyma-module", {}).get("manager")
+    target: Any = settings
+    for key in ("tool", "kyma-module", "manager"):
+        target = target.get(key, {}) if isinstance(target, dict) else None
+    if target and not isinstance(target, str):
+        raise DeclarationError(f"{path}: tool.kyma-module.manager is no text such as package.module:object")
     return load_manager(target, directory) if target else None

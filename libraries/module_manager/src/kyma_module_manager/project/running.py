@@ -47,7 +47,7 @@ def create_from(config: Path, target: Path | None, sources: Path) -> None:
     folder = target or Path(module.config.module)
     try:
         _print_created(write_files(folder, texts), folder)
-    except FileExistsError as error:
+    except OSError as error:
         raise DeclarationError(f"{error}; choose another folder with --dir") from None
 
 
@@ -125,10 +125,10 @@ def push(
         address = f"{'http' if plain_http else 'https'}://{registry.partition('/')[0]}"
         artifact = artifact_in(address, component.repository, component.tag, plain_http=plain_http)
         digest = asyncio.run(_push(artifact, login, component))
+        replace_file(target, dump_yaml(component.module_template))
     except (DeclarationError, KeyUnreadable, SourceError, Unverified) as error:
         print_problem(error)
         return False
-    replace_file(target, dump_yaml(component.module_template))
     print_line(f"[green]✓[/] {shown(artifact)}@{digest}")
     print_line(f"[green]✓[/] {shown(packed.contents)}")
     print_line(f"[green]✓[/] {shown(target)}: apply it to the control plane")

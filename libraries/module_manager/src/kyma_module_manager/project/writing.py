@@ -17,10 +17,13 @@ def check_target(target: Path, folders: Collection[Path]) -> None:
 
 
 def replace_file(target: Path, text: str) -> None:
-    """Write a file as a whole in the place of what has its name, and through no link."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
-        file.write(text)
-    written = Path(file.name)
-    written.chmod(0o644)
-    written.replace(target)
+    """Write a file as a whole in the place of what has its name, and through no link. Raises DeclarationError."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}-", delete=False) as file:
+            file.write(text)
+        written = Path(file.name)
+        written.chmod(0o644)
+        written.replace(target)
+    except OSError as error:
+        raise DeclarationError(f"{target} can't be written: {error.strerror or error}") from None

@@ -1,5 +1,6 @@
 """Commands that compare: what a release would change, and what a cluster has."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -46,6 +47,8 @@ def preview(
 
     with usage_errors():
         rules = rules_of(rollout_max_delay, maintenance_policy)
+        if not re.fullmatch(r"[0-9]{1,9}%?", max_changed_clusters):
+            raise ValueError(f"invalid --max-changed-clusters {max_changed_clusters!r}: expected such as 20% or 500")
     release = Release(module, version, channel)
     return lambda kcp, screen: command.preview(
         kcp, screen, release, rules, sample=sample, namespace=namespace, max_changed_clusters=max_changed_clusters

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kube_runtime import Client, ClusterUnreachable, Gone, ObjectUnreadable, Resource
+from kube_runtime import (
+    Client,
+    ClusterUnreachable,
+    Gone,
+    ObjectUnreadable,
+    Resource,
+    ServerUnavailable,
+    TooManyRequests,
+)
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
@@ -88,16 +96,21 @@ class Listing:
                 self._note(f"left out: {error}")
 
     async def _follow(self, version: str) -> None:
+        lists = False
         while True:
             try:
+                if lists:
+                    async for items, at in self._pages():
+                        self.output.page(self._selected(items), datetime.now(UTC))
+                        version = at
+                    lists = False
                 version = await self._watch(version)
             except Gone:  # too much happened since: all is listed again
-                async for items, version in self._pages():  # noqa: B007 - the last one counts
-                    self.output.page(self._selected(items), datetime.now(UTC))
+                lists = True
             except ObjectUnreadable as error:
                 self._note(f"left out: {error}")
                 version = error.identity[2]
-            except ClusterUnreachable as error:
+            except (ClusterUnreachable, ServerUnavailable, TooManyRequests) as error:
                 self._note(f"the watch broke and is opened again: {error}")
                 await asyncio.sleep(RETRY_SECONDS)
 

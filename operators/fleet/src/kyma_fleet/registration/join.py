@@ -98,7 +98,7 @@ def roles_of(joining: Joining) -> tuple[Mapping[str, Any], ...]:
     found = [each.document for name in own for each in parse_objects(_RBAC.joinpath(name).read_text())]
     for file in joining.roles:
         try:
-            objects = parse_objects(file.read_text())
+            objects = parse_objects(file.read_bytes())
         except (OSError, ManifestInvalid) as error:
             raise Problem(f"{file}: {error}") from None
         if not objects or any(each.document["kind"] not in _ROLE_KINDS for each in objects):

@@ -11,11 +11,13 @@ from urllib.request import Request, urlopen
 
 from kube_runtime import KubernetesObject
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.modulectl.config import FILE, ModulectlConfig, config_problems, is_url, read_config
 from kyma_module_manager.project.reading import FOLDER, MAX_FILE_BYTES, objects_in, text_of
 
 TIMEOUT_SECONDS = 60
 SUFFIXES = (".yaml", ".yml", ".json")
+CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ModulectlModule:
     @property
     def crds(self) -> tuple[Mapping[str, Any], ...]:
         """All CRDs of the manifest."""
-        return tuple(each.document for each in self.objects if each.kind == "CustomResourceDefinition")
+        return tuple(each.document for each in self.objects if (each.api_version, each.kind) == CRD)
 
     @property
     def module_crds(self) -> tuple[Mapping[str, Any], ...]:
@@ -73,6 +75,11 @@ def read_module(file: Path) -> ModulectlModule:
     objects, warnings = objects_in(manifest.text, manifest.name)
     if not objects:
         raise DeclarationError(f"{manifest.name} has no object")
+    for each in objects:
+        if (each.api_version, each.kind) == CRD and (
+            problem := next(kind_violations(each.document, complete=True), "")
+        ):
+            raise DeclarationError(f"{manifest.name}: {each}: {problem}")
     if not config.default_cr:
         return ModulectlModule(config, manifest, objects, warnings=warnings)
     default = _referred(config.default_cr, file, "default-cr.yaml")

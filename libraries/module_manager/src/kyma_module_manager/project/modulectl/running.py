@@ -68,12 +68,12 @@ def create_files(file: Path, template: Path, constructor: Path, *, sources: Path
         texts[constructor] = dump_yaml(constructor_of(module, commit, paths))
         for target in texts:
             check_target(target, ())
+        for target, text in texts.items():
+            replace_file(target, text)
+            print_line(f"[green]✓[/] {shown(target)}")
     except DeclarationError as error:
         print_problem(error)
         return False
-    for target, text in texts.items():
-        replace_file(target, text)
-        print_line(f"[green]✓[/] {shown(target)}")
     print_line(f"[green]✓[/] {shown(_contents(module))}")
     for notice in module_notices(module):
         print_notice(notice)

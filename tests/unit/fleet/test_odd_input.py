@@ -1,0 +1,107 @@
+"""What an operator mistypes is told in a line, and not by a traceback."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import typer
+
+from kube_runtime import Client, ClusterUnreachable, Gone, ServerUnavailable, TooManyRequests
+from kyma_fleet import steering
+from kyma_fleet.cli.releases import preview
+from kyma_fleet.identities import kubeconfig_for
+from kyma_fleet.images import ValuesUnreadable, images_of
+from kyma_fleet.listing import command as listing
+from kyma_fleet.listing.formats import output_for
+from kyma_fleet.listing.kinds import kind_named
+from kyma_fleet.listing.selection import Selection
+from kyma_fleet.problems import Problem
+from kyma_fleet.registration.join import Joining, roles_of
+from kyma_fleet.screen import Screen
+
+
+@pytest.mark.parametrize("text", ["image: ghcr.io/x", "watcher: [a]"])
+def test_values_of_another_shape_are_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(text)
+    with pytest.raises(ValuesUnreadable, match=r"values\.yaml: (image|watcher) is no mapping"):
+        images_of([file], [file], registry="")
+
+
+@pytest.mark.parametrize("amount", ["abc", "", "%", "-1", "1.5%"])
+def test_share_that_is_none_is_an_error_of_usage(amount: str) -> None:
+    with pytest.raises(typer.BadParameter, match="max-changed-clusters"):
+        preview(
+            module="keda", version="1.0.0", channel="", sample=0, rollout_max_delay="5m", maintenance_policy=None,
+            max_changed_clusters=amount, namespace="n", output="table", kubeconfig=Path("/nowhere"), context=None,
+        )  # fmt: skip
+
+
+def test_role_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "role.yaml"
+    file.write_bytes(b"\x80\x81 kind")
+    with pytest.raises(Problem, match=r"role\.yaml: "):
+        roles_of(Joining("demo", tmp_path, roles=(file,)))
+
+
+def test_kubeconfig_in_utf_16_is_read_as_the_client_reads_it(tmp_path: Path) -> None:
+    text = (
+        "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://example.com'}}]\n"
+    )
+    (tmp_path / "skr.yaml").write_text(text, encoding="utf-16")  # as PowerShell writes it
+    assert "https://example.com" in kubeconfig_for(tmp_path / "skr.yaml", "me")("token")
+
+
+async def test_nothing_to_pause_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none(*_: Any) -> list[Any]:
+        return []
+
+    monkeypatch.setattr(steering, "read_subjects", none)
+    monkeypatch.setattr(steering, "who", lambda _: asyncio.sleep(0, "ada"))
+    screen, kcp = Screen(stream=io.StringIO()), cast("Client", SimpleNamespace())
+    for verb in ("pause", "resume", "continue"):
+        await steering.steer(kcp, screen, verb, steering.Subjects(everything=True), reason="", confirm=lambda _: True)
+    lines = screen.stream.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines == ["nothing to do: there is no Kyma and no Manifest"] * 3
+
+
+class Stopped(Exception):
+    """The end of a watch that is followed without end."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [ClusterUnreachable("away"), ServerUnavailable(503, "", "starting", {}), TooManyRequests(429, "", "slowly", {})],
+)
+@pytest.mark.parametrize("is_of_list", [False, True])
+async def test_watch_outlives_an_api_server_that_restarts(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception, is_of_list: bool
+) -> None:
+    faults: list[Exception] = [Gone(410, "", "too old", {}), fault] if is_of_list else [fault]
+    watched = 0
+
+    async def pages(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        if watched and faults:
+            raise faults.pop(0)
+        yield SimpleNamespace(items=(), resource_version="2")
+
+    async def watch(*_: Any, **__: Any) -> AsyncIterator[Any]:
+        nonlocal watched
+        watched += 1
+        if faults:
+            raise faults.pop(0)
+        raise Stopped
+        yield  # pragma: no cover
+
+    monkeypatch.setattr(listing, "RETRY_SECONDS", 0)
+    kind, screen, selection = kind_named("kymas"), Screen(stream=io.StringIO()), Selection()
+    assert kind is not None
+    output = output_for(kind, selection, screen, watch=True)
+    kcp: Any = SimpleNamespace(pages=pages, watch=watch)
+    with pytest.raises(Stopped):
+        await listing.Listing(kcp, kind, selection, "kcp-system", output, screen).run(watch=True)

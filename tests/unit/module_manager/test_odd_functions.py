@@ -1,0 +1,108 @@
+"""What a function returns or raises that is no SyncResource ends in a condition, whatever it is."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import Causes, ObjectKey
+from kyma_module_manager import ModuleContext, ObjectsRefused, RenderingFailed, module_manager
+from kyma_module_manager.metrics import ManagerMetrics
+from kyma_module_manager.reconciler import KeyState, Reconciler
+from kyma_module_manager.rendering import decode_module_cr, encode_objects
+from lifecycle_manager_api import ModuleConfig, SyncResource
+from tests.unit.module_manager.test_reconciler import ControlPlane
+
+MakeConfig = Callable[..., ModuleConfig]
+MakeSyncResource = Callable[..., SyncResource]
+
+
+def config_map(**data: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": data}
+
+
+def endless() -> dict[str, Any]:
+    document = config_map()
+    document["data"] = document
+    return document
+
+
+UNWRITABLE: dict[str, Any] = {
+    "an object of Python": config_map(a=object()),
+    "half of a surrogate pair": config_map(a="\ud800"),
+    "a key that is none": config_map() | {"data": {None: "a"}},
+    "a key that is a tuple": config_map() | {"data": {(1, 2): "a"}},
+    "itself": endless(),
+}
+
+
+@pytest.mark.parametrize("document", UNWRITABLE.values(), ids=UNWRITABLE)
+def test_object_that_is_no_json_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(ObjectsRefused, match="object 0"):
+        encode_objects([document])
+
+
+def test_numbers_as_keys_are_the_texts_that_they_are_in_json() -> None:
+    assert '"8080": web' in encode_objects([config_map() | {"data": {8080: "web", "b": "c"}}]).text
+
+
+class Broken(msgspec.Struct):
+    spec: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.spec["missing"]
+
+
+def test_exception_of_the_type_is_that_of_the_function() -> None:
+    with pytest.raises(RenderingFailed, match="KeyError: 'missing'"):
+        decode_module_cr(Broken, "spec: {}")
+
+
+async def reconciled(manager: Any, config: ModuleConfig, key: ObjectKey, existing: SyncResource | None = None) -> Any:
+    plane = ControlPlane()
+    plane.configs[key] = config
+    if existing is not None:
+        plane.sync_resources[key] = existing
+    reconciler = Reconciler(manager, plane.configs, plane.sync_resources, plane, ManagerMetrics("cloud-resources"))
+    with suppress(RenderingFailed):
+        await reconciler.reconcile(key, Causes(()), KeyState())
+    return plane.written
+
+
+async def test_condition_says_that_an_object_is_none(make_config: MakeConfig, key: ObjectKey) -> None:
+    manager = module_manager("cloud-resources", crd=dict)(lambda _: [config_map(a=object())])
+    [(kind, document)] = await reconciled(manager, make_config(), key)
+    assert kind == "status"
+    assert document["status"]["conditions"][0]["reason"] == "ObjectsRefused"
+
+
+async def test_text_that_somebody_edited_is_replaced(
+    make_config: MakeConfig, make_sync_resource: MakeSyncResource, key: ObjectKey
+) -> None:
+    def objects(_: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
+        started = context.written("ConfigMap", "a", "b") is not None
+        return [config_map(started=str(started))]
+
+    manager = module_manager("cloud-resources", crd=dict)(objects)
+    written = await reconciled(manager, make_config(), key, make_sync_resource("data: [edited by hand"))
+    assert "SyncResource" in [kind for kind, _ in written]
+
+
+async def test_timeout_within_the_function_is_reported_as_what_it_is(make_config: MakeConfig) -> None:
+    def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
+        raise TimeoutError("the price list did not answer")
+
+    with pytest.raises(RenderingFailed, match="TimeoutError: the price list did not answer"):
+        await module_manager("cloud-resources", crd=dict)(objects).rendered({}, ModuleContext(make_config()))
+
+
+async def test_stop_iteration_in_a_thread_fails_at_once(make_config: MakeConfig) -> None:
+    def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
+        return [next(iter([]))]
+
+    manager = module_manager("cloud-resources", crd=dict, in_thread=True, timeout_seconds=2)(objects)
+    with pytest.raises(RenderingFailed, match="StopIteration"):
+        await asyncio.wait_for(manager.rendered({}, ModuleContext(make_config())), 5)
