@@ -114,3 +114,15 @@ async def test_object_that_existed_before_keeps_its_finalizers() -> None:
             await create(skr, OTHERS, "mine", deleted=True)
             await purge_finalizers(skr, [builders.sync_resource(status={"synced": [entry], "found": [entry]})])
             assert (await skr.get(OTHERS, "mine", "default"))["metadata"]["finalizers"] == HELD
+
+
+async def test_object_of_another_group_is_no_crd_whatever_its_kind_is_called() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.create(definition(THINGS))
+        entry = {"group": "example.com", "version": "v1", "kind": "CustomResourceDefinition", "namespace": ""}
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "mine", deleted=True)
+            status = {"state": "Deleting", "synced": [entry | {"name": "things.example.com"}]}
+            await purge_finalizers(skr, [builders.manifest(status=status)])
+            assert (await skr.get(THINGS, "mine", "default"))["metadata"]["finalizers"] == HELD

@@ -320,7 +320,7 @@ async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject |
 
 async def _module_cr(skr: Client, seen: ManifestSnapshot, others: Iterable[Holder], wanted: DefaultCr) -> CrView:
     """Read the default Module CR, and create it if that was never done and its kind is the module's."""
-    is_created = was_created(seen.resource, wanted)
+    is_created = was_created(seen.resource, wanted) and not seen.has_new_kind
     try:
         resource = await skr.mapper.served(wanted.api_version, wanted.kind)
         if resource is None:

@@ -185,7 +185,8 @@ def setup(
         finalizer=names.MANIFEST_FINALIZER,
         action="Install",
     )
-    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
+    sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
+    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour, sync_resources, policies)
     reader = ManifestReader(
         manifests,
         kymas,
@@ -193,7 +194,7 @@ def setup(
         offers,
         policies,
         manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
-        manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
+        sync_resources,
         manager.clock,
         settings,
         settings.restricted,

@@ -80,6 +80,7 @@ def installed(seen: ManifestSnapshot) -> ManifestDone:
         managers=managers,
         module_cr=seen.module_cr,
         refused_cr=refused_cr(seen.resource),
+        has_new_kind=seen.has_new_kind,
         warnings=_warnings(seen),
     )
     status = statuses.installed(manifest, view, seen.checks, seen.now)

@@ -1,18 +1,19 @@
 """The other modules of an SKR: which objects they have as well, and to which of them an object is handed over."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from kube_runtime import Informer, InventoryEntry, ObjectKey
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
 from lifecycle_manager.object_set.inventory import Identity, found_before, namespaces_in_removal
 from lifecycle_manager.object_set.ownership import Holder, holders_of
-from lifecycle_manager_api import Manifest, names
+from lifecycle_manager.object_set.policy import Policies
+from lifecycle_manager_api import Manifest, SyncResource, names
 
 
 @dataclass(eq=False)
@@ -22,6 +23,8 @@ class Neighbours:
     manifests: Informer[Manifest]
     state_of: Callable[[ObjectKey], ManifestState | None]
     enqueue: Callable[[ObjectKey], None]
+    sync_resources: Informer[SyncResource]
+    policies: Policies
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def of(self, manifest: Manifest) -> tuple[Holder, ...]:
@@ -33,17 +36,24 @@ class Neighbours:
         return tuple(each for each in found if each is not None and each.key != own)
 
     def found(self, manifest: Manifest) -> frozenset[Identity]:
-        """Return what the other modules of the same SKR have that existed before, also those that are being deleted."""
-        return frozenset().union(*map(found_before, self._others(manifest)))
+        """Return what the other sets of the same SKR have that existed before, also those that are being deleted."""
+        others: list[Manifest | SyncResource] = [*self._others(manifest), *self._sync_resources(manifest)]
+        return frozenset().union(*map(found_before, others))
 
     def in_removal(self, manifest: Manifest) -> frozenset[str]:
-        """Return the namespaces in the same SKR from which other modules that are being deleted delete objects."""
-        return namespaces_in_removal(self._others(manifest), names.MANIFEST_FINALIZER)
+        """Return the namespaces in the same SKR from which other sets that are being deleted delete objects."""
+        in_place = filter(self.policies.is_in_place, self._sync_resources(manifest))
+        return namespaces_in_removal(self._others(manifest), names.MANIFEST_FINALIZER) | namespaces_in_removal(
+            in_place, names.SYNC_RESOURCE_FINALIZER
+        )
 
     def _others(self, manifest: Manifest) -> list[Manifest]:
         others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
         own = MANIFESTS.key_of(manifest)
         return [each for each in others if MANIFESTS.key_of(each) != own]
+
+    def _sync_resources(self, manifest: Manifest) -> Sequence[SyncResource]:
+        return self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma_of_manifest(manifest))
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
         """Return the lock of the SKR: no two modules hand an object over to each other."""

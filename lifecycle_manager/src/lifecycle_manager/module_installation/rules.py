@@ -96,4 +96,5 @@ def cr_to_read(seen: ManifestSnapshot) -> DefaultCr | None:
     if wanted is None:
         return None
     states = {each.readiness.state if each.readiness is not None else "Failed" for each in seen.managers or ()}
-    return wanted if states <= {"Current"} or was_created(manifest, wanted) else None
+    is_known = was_created(manifest, wanted) and not seen.has_new_kind
+    return wanted if states <= {"Current"} or is_known else None

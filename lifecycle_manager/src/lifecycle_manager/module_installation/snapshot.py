@@ -29,7 +29,14 @@ from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
-from lifecycle_manager.object_set.inventory import Identity, found_before, identities, inventory_of, known_inventory
+from lifecycle_manager.object_set.inventory import (
+    Identity,
+    found_before,
+    identities,
+    inventory_of,
+    is_crd,
+    known_inventory,
+)
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
@@ -99,6 +106,16 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     def default_cr(self) -> DefaultCr | None:
         """The default Module CR that the module has; None where it has none."""
         return default_cr(self.resource, self.options.namespace)
+
+    @property
+    def has_new_kind(self) -> bool:
+        """Whether this round has created the CRD of the default Module CR: no object of that kind was there before."""
+        wanted, outcomes = self.default_cr, self.applied.outcomes if self.applied is not None else ()
+        created = (each.live for each in outcomes if each.action == "created" and is_crd(each.entry) and each.live)
+        specs = (live["spec"] for live in created) if wanted is not None else ()
+        return wanted is not None and any(
+            (each["group"], each["names"]["kind"]) == (wanted.group, wanted.kind) for each in specs
+        )
 
     @property
     def lives(self) -> Mapping[Identity, JsonObject]:

@@ -80,6 +80,7 @@ class Seen:
     - `held`: CRDs and Namespaces that are no longer in the module and stay, because they have objects
     - `found`: objects of the inventory that existed before
     - `refused_cr`: why the object that is given as the default Module CR is none
+    - `has_new_kind`: the CRD of the default Module CR was created: the cluster is another one, or somebody deleted it
     - `warnings`: what the text of the module says twice
     """
 
@@ -91,6 +92,7 @@ class Seen:
     managers: tuple[ManagerView, ...] = ()
     module_cr: CrView | None = None
     refused_cr: str = ""
+    has_new_kind: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -149,7 +151,7 @@ def unreachable(
 def installed(manifest: Manifest, seen: Seen, checks: Sequence[CustomStateCheck], now: datetime) -> ManifestStatus:
     resources = _resources(seen)
     verdicts = [] if seen.failures else [*map(_manager, seen.managers), *_module_cr(seen.module_cr, checks)]
-    conditions = [resources, *_created(seen.module_cr)]
+    conditions = [resources, *(_created(seen.module_cr) or _created_elsewhere(manifest, seen))]
     if seen.refused_cr:
         verdicts.append((State.ERROR, MODULE_CR_REFUSED, seen.refused_cr))
     if seen.failures:
@@ -244,6 +246,14 @@ def _created(view: CrView | None) -> list[NewCondition]:
     if view.refused:
         return [(MODULE_CR, "False", MODULE_CR_NOT_CREATED, view.refused)]
     return [(MODULE_CR, "True", MODULE_CR_CREATED, str(view.wanted))]
+
+
+def _created_elsewhere(manifest: Manifest, seen: Seen) -> list[NewCondition]:
+    """Return that a default Module CR is to be created again: that of before went with its kind, not by its user."""
+    known = find(manifest.status.conditions, MODULE_CR)
+    if not seen.has_new_kind or known is None or known.status != "True":
+        return []
+    return [(MODULE_CR, "False", MODULE_CR_NOT_CREATED, "its kind is new in the cluster")]
 
 
 def _status(

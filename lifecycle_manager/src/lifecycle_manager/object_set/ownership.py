@@ -45,6 +45,10 @@ class Claim(NamedTuple):
         return cls(entry, "", name, "Manifest")
 
     @property
+    def is_of_manifest(self) -> bool:
+        return self.kind == "Manifest"
+
+    @property
     def since(self) -> tuple[str, str]:
         return self.created, self.owner
 
@@ -85,11 +89,11 @@ def conflicts(
 def claimed_earlier(
     entries: Iterable[InventoryEntry], since: tuple[str, str], claims: Iterable[Claim]
 ) -> tuple[InventoryEntry, ...]:
-    """Return the entries that a Manifest or an older SyncResource of the same Kyma has too.
+    """Return the entries that an older SyncResource of the same Kyma has too, as after a restore from two backups.
 
-    Two SyncResources may have the same after a restore from two backups.
+    What a Manifest has may not be written by it yet: it stays recorded, and who owns it says the object.
     """
-    older = identities(claim.entry for claim in claims if claim.since < since)
+    older = identities(claim.entry for claim in claims if not claim.is_of_manifest and claim.since < since)
     return tuple(each for each in entries if each.identity in older)
 
 

@@ -104,7 +104,7 @@ def objection(seen: SyncResourceSnapshot, wanted: Collection[InventoryEntry] | N
     if (found := objection_to_set(seen, seen.objects, wanted)) is not None:
         return Refusal(*found)
     if contested := conflicts(seen.objects, seen.inventory, since(seen.resource), seen.claims):
-        lost = frozenset(each.claim.entry for each in contested)
+        lost = frozenset(each.claim.entry for each in contested if not each.claim.is_of_manifest)
         return Refusal(CONFLICT, "; ".join(map(str, contested)), lost)
     try:
         require_once(seen.objects, namespace_in(scopes_of((*seen.inventory, *(wanted or ()))), seen.default_namespace))
@@ -128,7 +128,7 @@ def namespaces(seen: SyncResourceSnapshot) -> tuple[str, ...]:
     """Return the namespaces to create: those of objects that are not themselves in the text, if it asks for that."""
     if not creates_namespaces(seen.resource):
         return ()
-    own = {each.name for each in seen.objects if each.kind == "Namespace"}
+    own = {each.name for each in seen.objects if (each.api_version, each.kind) == ("v1", "Namespace")}
     return tuple(sorted({each.namespace for each in seen.objects} - own - {""}))
 
 

@@ -54,7 +54,7 @@ Text = tuple[KubernetesObject, ...] | Refusal
 class SyncResourceSnapshot(SetSnapshot[SyncResource]):
     """One SyncResource with all that its rules depend on.
 
-    - `claims`: what other SyncResources of the Kyma have of the objects in the text
+    - `claims`: what Manifests and other SyncResources of the Kyma have of the objects in the text
     - `announced`: the objects that events reported, where only these are to be read; None where all are
     - `has_module`: whether the Kyma has the module or is removing it; `exceeds_quota`: whether as many older
       SyncResources of the module are there as there may be
@@ -216,9 +216,11 @@ class SyncResourceReader:
         def claims(other: SyncResource) -> bool:
             return SYNC_RESOURCES.key_of(other) != key and self.policies.is_in_place(other)
 
+        named = {name for _, _, name in places}
         for manifest in self.manifests.by_index(MANIFESTS_BY_KYMA, kyma) if places else ():
             if names.IS_UNMANAGED not in manifest.metadata.annotations:
-                has = [each for each in manifest.status.synced if (each.group, each.kind, each.name) in places]
+                near = (each for each in manifest.status.synced if each.name in named)
+                has = [each for each in near if (each.group, each.kind, each.name) in places]
                 name = str(MANIFESTS.key_of(manifest))
                 yield from (Claim.of_manifest(entry, name) for entry in entries_of(has))
         for place in places:

@@ -83,9 +83,10 @@ def begun(
     """
     before = resource.status
     fresh = without(intended, inventory_of(resource))
+    is_retry = before.state is State.ERROR and before.observed_generation == resource.metadata.generation
     status = msgspec.structs.replace(
         before,
-        state=State.PROCESSING if fresh or before.state is State.EMPTY else before.state,
+        state=State.PROCESSING if (fresh and not is_retry) or before.state is State.EMPTY else before.state,
         synced=(*before.synced, *map(pending_object, fresh)),
         found=(*before.found, *references_to(among(fresh, found))),
     )

@@ -257,6 +257,8 @@ class Applier:
                 self._needs_nothing(entry, digest, document, before)
                 or (same and not before["metadata"].get("deletionTimestamp") and terms.leave(entry, before))
             ):
+                if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
+                    before = await wait_established(self._client, resource, before, self._established_seconds)
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
         is_known = entry.identity in terms.known or self._memory.knows(entry)
         may_delete = entry.identity not in terms.found

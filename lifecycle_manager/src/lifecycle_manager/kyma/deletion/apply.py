@@ -34,7 +34,7 @@ from lifecycle_manager.kyma.deletion.plan import (
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState
 from lifecycle_manager.kyma.writes import KymaWrites
-from lifecycle_manager.object_set.inventory import own_inventory
+from lifecycle_manager.object_set.inventory import is_crd, own_inventory
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Manifest, SyncResource, names
@@ -142,7 +142,7 @@ async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterato
     if not isinstance(owner, Manifest):
         return
     for entry in own_inventory(owner):
-        if entry.kind == CUSTOM_RESOURCE_DEFINITIONS.kind:
+        if is_crd(entry):
             try:
                 crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)
             except NotFound:

@@ -1,0 +1,179 @@
+"""What a Manifest and a SyncResource have one after the other, and kinds whose CRD is refused."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from kube_runtime import KubeError, NotFound
+from kube_simulation import ApiRequest, Refuse, Rule, Simulation
+from kube_simulation.refusals import Refused
+from kube_simulation.requests import Answer
+from kube_simulation.rules import Proceed
+from lifecycle_manager.contract.resources import MANIFESTS, SYNC_RESOURCES
+from lifecycle_manager_api import find, names
+from tests.integration.kube_runtime.things import as_text, definition, thing
+from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
+from tests.manifest_clusters import Modules
+from tests.unit.sync_resource import test_objects_of_modules
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
+from tests.unit.sync_resource.test_objects_of_modules import config_map, remove
+from tests.waiting import is_gone
+
+both = test_objects_of_modules.both
+
+
+@pytest.fixture
+async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
+    async with syncing(simulation) as made, made.process():
+        yield made
+
+
+class NamesTaken(Rule):
+    """The names of a CRD are those of another one: so it says in every answer."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.applied: list[str] = []
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        if request.verb == "apply":
+            self.applied.append(request.name)
+        if request.name != self.name or request.verb not in {"apply", "get"}:
+            return answer
+        refused = {"type": "NamesAccepted", "status": "False", "reason": "KindConflict", "message": "in use"}
+        return replace(answer, body=msgspec.json.encode({**answer.document(), "status": {"conditions": [refused]}}))
+
+
+async def test_crd_whose_names_are_refused_stays_refused_at_the_next_attempt(
+    world: Syncing, simulation: Simulation
+) -> None:
+    await world.skr.create(CRDS, definition("others"), field_manager="user")  # of the same kind
+    crd, rule = definition(), NamesTaken(definition()["metadata"]["name"])
+    await world.write("m", resource=f"{as_text(crd)}\n---\n{as_text(thing('mine', SKR))}")
+    with simulation.cluster("skr").ruled_by(rule):
+        for _ in range(3):
+            with suppress(KubeError):
+                await world.reconcile("m")
+            ready = find((await world.kcp.get(SYNC_RESOURCES, "m", KCP)).status.conditions, "Ready")
+            assert ready is not None
+            assert "are taken already" in ready.message
+            assert "mine" not in rule.applied
+
+
+class WhileItIsRefused(Rule):
+    """Refuses an object, after something else was done."""
+
+    def __init__(self, name: str, meanwhile: Any) -> None:
+        self.name, self.meanwhile = name, meanwhile
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        if (request.verb, request.name) == ("apply", self.name):
+            await self.meanwhile()
+            raise Refused(403, "Forbidden", "a policy of the cluster denied the request")
+        return await proceed()
+
+
+async def test_object_that_moves_to_a_module_which_is_refused_is_not_orphaned(
+    both: tuple[Modules, Syncing], simulation: Simulation
+) -> None:
+    modules, syncing = both
+    await syncing.write("m", resource=as_text(config_map("shared", other="2")))
+    await syncing.reconcile("m")
+
+    async def dropped() -> None:
+        await syncing.write("m", resource=as_text(config_map("stays")))
+        await syncing.see(MANIFESTS)
+        await syncing.reconcile("m")
+
+    await modules.want([config_map("rest"), config_map("shared", module="1")])
+    with simulation.cluster("skr").ruled_by(WhileItIsRefused("shared", dropped)), pytest.raises(KubeError):
+        await modules.reconcile()
+    await modules.want([config_map("rest")])  # the version is taken back
+    await modules.reconcile()
+    await syncing.reconcile("m")
+    await remove(syncing)
+    await modules.delete()
+    await modules.reconcile_until_gone()
+    assert await is_gone(syncing.skr.get(CONFIG_MAPS, "shared", SKR))
+
+
+async def test_object_of_users_that_moves_from_a_sync_resource_to_the_module_stays_theirs(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    await syncing.skr.create(CONFIG_MAPS, config_map("shared", mine="1"), SKR, field_manager="user")
+    await syncing.write("m", resource=as_text(config_map("shared", theirs="2")))
+    await syncing.reconcile("m")
+    assert [each.name for each in (await syncing.kcp.get(SYNC_RESOURCES, "m", KCP)).status.found] == ["shared"]
+    await modules.want([config_map("shared", theirs="2")])
+    await modules.see(SYNC_RESOURCES, None)
+    await modules.reconcile()
+    await syncing.reconcile("m")
+    await remove(syncing)
+    await modules.delete()
+    await modules.reconcile_until_gone()
+    assert not await is_gone(syncing.skr.get(CONFIG_MAPS, "shared", SKR))
+
+
+async def test_namespace_of_a_module_waits_for_the_sync_resource_that_is_removed_with_it(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    await modules.want([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}])
+    await modules.reconcile()
+    there = config_map("there")
+    there["metadata"]["namespace"] = "shop"
+    await syncing.write("m", resource=as_text(there))
+    await syncing.reconcile("m")
+    await modules.delete()
+    await syncing.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    await modules.see(SYNC_RESOURCES, None)
+    await modules.reconcile()
+    await syncing.reconcile("m")
+    await modules.reconcile()
+    try:
+        namespace = await syncing.skr.get(NAMESPACES, "shop")
+    except NotFound:
+        return
+    assert namespace["metadata"].get("deletionTimestamp")
+
+
+async def test_namespace_is_created_beside_an_object_of_another_group_whose_kind_is_called_so(world: Syncing) -> None:
+    ours = definition("namespaces", "Namespace")
+    other = {**thing("shop", kind="Namespace"), "metadata": {"name": "shop", "namespace": SKR}}
+    there = {**config_map("there"), "metadata": {"name": "there", "namespace": "shop"}}
+    text = "\n---\n".join(map(as_text, (ours, other, there)))
+    await world.write("m", resource=text, annotations={names.CREATE_NAMESPACES: "true"})
+    await world.reconcile("m")
+    assert (await world.skr.get(NAMESPACES, "shop"))["metadata"]["name"] == "shop"
+
+
+class StatesWritten(Rule):
+    def __init__(self) -> None:
+        self.written: list[tuple[str, int]] = []
+
+    async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+        answer = await proceed()
+        if request.is_write and request.subresource == "status":
+            status = answer.document()["status"]
+            self.written.append((status["state"], len(status.get("synced", ()))))
+        return answer
+
+
+async def test_text_that_failed_does_not_look_as_if_it_were_new_at_each_attempt(
+    world: Syncing, simulation: Simulation
+) -> None:
+    await world.write("m", "one", "two")
+    refused = Refused(403, "Forbidden", "a policy of the cluster denied the request")
+    deny = Refuse(lambda each: (each.verb, each.name) == ("apply", "two"), None, refused)
+    with simulation.cluster("skr").ruled_by(deny):
+        with pytest.raises(KubeError):
+            await world.reconcile("m")
+        with simulation.cluster("kcp").ruled_by(rule := StatesWritten()), pytest.raises(KubeError):
+            await world.reconcile("m")
+    assert {state for state, _ in rule.written} <= {"Error"}
