@@ -13,6 +13,7 @@ from kube_runtime import (
     ALONE,
     ClusterUnreachable,
     Controller,
+    KubeError,
     Manager,
     NotFound,
     NotServed,
@@ -21,7 +22,7 @@ from kube_runtime import (
     Sharding,
 )
 from kube_runtime.sharding import Alone
-from kube_simulation import Drop
+from kube_simulation import Drop, Refuse, is_write
 from kyma_certs import create_ca, describe
 from lifecycle_manager import skr_webhook, watcher_certificates
 from lifecycle_manager.contract.conditions import is_event_path_faulty
@@ -39,7 +40,7 @@ from lifecycle_manager.skr_webhook import CanaryTimes, WatcherDeployment, Watche
 from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
-from tests.kinds import DEPLOYMENTS, WEBHOOKS
+from tests.kinds import DEPLOYMENTS, NETWORK_POLICIES, WEBHOOKS
 from tests.waiting import eventually
 from tests.world import KCP, SKR, World, open_world
 
@@ -409,3 +410,36 @@ async def api_server_ca_in_skr(world: World) -> tuple[bytes | None, str | None]:
     content = secret.data.get("api-server-ca.crt")
     path = next((each["value"] for each in environment if each["name"] == "API_SERVER_CA"), None)
     return base64.b64decode(content) if content is not None else None, path
+
+
+async def test_rules_that_changed_are_published_although_another_object_was_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lifecycle_manager.skr_webhook.apply.RULES_SECONDS", 0.0)
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        one.event()
+        await (await world.skr()).delete(NETWORK_POLICIES, "skr-webhook", names.SKR_NAMESPACE)
+        refusal = Refuse(
+            lambda request: request.kind is not None and request.kind.plural == "networkpolicies" and is_write(request)
+        )
+        with world.cluster("demo").ruled_by(refusal), pytest.raises(KubeError):
+            await one.turn(ClusterReplaced("demo"))
+        assert await has_webhook(world)
+        await one.turn("changed")
+        await eventually(lambda: one.rules_changed == ["demo"])
+
+
+async def test_rules_are_published_where_the_answer_to_the_write_of_the_webhook_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lifecycle_manager.skr_webhook.apply.RULES_SECONDS", 0.0)
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        one.event()
+        lost = Drop(lambda it: "webhookconfigurations" in it.path and is_write(it), after=True)
+        with world.cluster("demo").ruled_by(lost), pytest.raises((ClusterUnreachable, SkrUnreachable)):
+            await one.turn()
+        assert await has_webhook(world)
+        await one.turn(ClusterReachable("demo"))
+        await eventually(lambda: one.rules_changed == ["demo"])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skr_watcher import server
+from skr_watcher import main, server
 from skr_watcher.changes import ObjectChange
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import RESYNC, Outbox
@@ -237,6 +237,24 @@ async def test_aborted_request_leads_to_a_resync() -> None:
     await asked.app({"type": "http", "method": "POST", "path": "/validate/m", "headers": []}, receive, send)
     asked.recorder.send_resync_now()
     assert asked.sent() == [RESYNC]
+
+
+@pytest.mark.parametrize("operation", [b"CREATE", b"UPDATE"])
+async def test_object_nested_deeper_than_the_decoders_stack_is_allowed_and_leads_to_a_resync(operation: bytes) -> None:
+    asked = Asked()
+    deep = b'{"metadata":{"name":"one"},"spec":' + b'{"a":' * 1500 + b"1" + b"}" * 1500 + b"}"
+    request = b'"uid":"u-1","name":"one","operation":"' + operation + b'","object":' + deep + b',"oldObject":null'
+    body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{' + request + b"}}"
+    status, answer = await asked.post([body])
+    assert status == 200
+    assert msgspec.json.decode(answer)["response"] == {"uid": "u-1", "allowed": True}
+    assert asked.count("watcher_admission_request_shed_total") == 1  # a RESYNC follows
+
+
+def test_connections_of_an_api_server_are_closed_by_itself() -> None:
+    """A request that crosses the end of its connection is lost: Go repeats no POST, and no webhook is called twice."""
+    idle_seconds_of_go = 90
+    assert idle_seconds_of_go < main.IDLE_SECONDS
 
 
 @pytest.mark.parametrize("path", ["/validate/", "/validate/a/b", "/", "/elsewhere"])

@@ -60,6 +60,16 @@ def test_create_with_a_generated_name_has_that_name() -> None:
     assert event.name == "one-x7f2k"
 
 
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_namespace_is_in_no_namespace(operation: str) -> None:
+    """An API server gives its own name as its namespace: kubernetes/kubernetes#95012."""
+    kind = {"group": "", "version": "v1", "kind": "Namespace"}
+    old, new = thing({"name": "one", "namespace": ""}), thing({"name": "one", "namespace": ""}, spec={"a": 2})
+    event = change(operation, old=old, new=new, kind=kind, name="one", namespace="one")
+    assert event is not None
+    assert (event.kind, event.namespace, event.name) == ("Namespace", "", "one")
+
+
 def test_update_of_the_spec_has_the_previous_resource_version() -> None:
     event = change("UPDATE", old=thing(), new=thing({"generation": 3}, spec={"a": 2}))
     assert event is not None
@@ -77,6 +87,7 @@ def test_update_of_the_spec_has_the_previous_resource_version() -> None:
             {"metadata": METADATA, "data": {"a": "1"}}, {"metadata": METADATA, "data": {"a": "1"}}, id="no spec"
         ),
         pytest.param(thing(), {"metadata": METADATA}, id="spec went"),
+        pytest.param(thing(config=1), thing({"generation": 3}, config=2), id="a field beside the spec"),
         pytest.param(
             thing({"managedFields": [APPLIED]}),
             thing({"managedFields": [APPLIED | {"fieldsV1": {}}, {"manager": "kubectl", "operation": "Update"}]}),

@@ -98,9 +98,10 @@ class ObjectChange:
 def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
     """Return the relevant change of a request, or None.
 
-    CREATE and DELETE are always relevant. An UPDATE is relevant if `spec` differs (for the status subresource:
-    `status`), if the deletion timestamp, finalizers, Kyma's own labels or annotations, or fields that the control plane
-    has applied change, or if the object has no `spec`. A dry run is never relevant.
+    CREATE and DELETE are always relevant. An UPDATE is relevant if `spec` or the generation differs, which counts what
+    is beside the spec, too (for the status subresource: `status`), if the deletion timestamp, finalizers, Kyma's own
+    labels or annotations, or fields that the control plane has applied change, or if the object has no `spec`. A dry
+    run is never relevant.
     """
     if request.dry_run or request.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return None
@@ -109,13 +110,15 @@ def change_in(manager: str, request: AdmissionRequest) -> ObjectChange | None:
         return None
     known = old if request.operation != "CREATE" else new
     metadata = (known or _Object()).metadata
-    # When a collection is deleted, the API server sends one request for each object, without its name.
+    # When a collection is deleted, the API server sends one request for each object, without its name. As the namespace
+    # of a Namespace it gives the name of that, where nobody would find it.
+    is_namespace = (request.kind.group, request.kind.kind) == ("", "Namespace")
     return ObjectChange(
         manager=manager,
         group=request.kind.group,
         version=request.kind.version,
         kind=request.kind.kind,
-        namespace=request.namespace,
+        namespace="" if is_namespace else request.namespace,
         name=request.name or metadata.name,
         operation=request.operation,
         uid=metadata.uid,
@@ -161,7 +164,8 @@ def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool
     before, after = old.metadata, new.metadata
     return (
         new.spec is msgspec.UNSET
-        or not _same(old.spec, new.spec, counted=before.generation != after.generation)
+        or before.generation != after.generation
+        or not _same(old.spec, new.spec)
         or before.deletion_timestamp != after.deletion_timestamp
         or (before.finalizers or ()) != (after.finalizers or ())
         or _ours(before.labels) != _ours(after.labels)
@@ -170,16 +174,14 @@ def _differs(old: _Object | None, new: _Object | None, subresource: str) -> bool
     )
 
 
-def _same(
-    one: msgspec.Raw | msgspec.UnsetType, other: msgspec.Raw | msgspec.UnsetType, *, counted: bool = False
-) -> bool:
-    """Return whether two parts are equal. If the generation has changed (`counted`), different bytes are enough."""
+def _same(one: msgspec.Raw | msgspec.UnsetType, other: msgspec.Raw | msgspec.UnsetType) -> bool:
+    """Return whether two parts are equal."""
     if isinstance(one, msgspec.UnsetType) or isinstance(other, msgspec.UnsetType):
         return one is other
     before, after = memoryview(one), memoryview(other)
     if _same_bytes(before, after):
         return True
-    if counted or before.nbytes + after.nbytes > MAX_COMPARED_BYTES:
+    if before.nbytes + after.nbytes > MAX_COMPARED_BYTES:
         return False  # decoded, they would take many times the memory; rather one event too many than one missed
     try:
         return bool(_value(one) == _value(other))

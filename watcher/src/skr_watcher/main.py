@@ -32,6 +32,8 @@ log = logging.getLogger("skr_watcher")
 
 MAX_PROBE_CONNECTIONS = 32
 MAX_NAMED_CHANGES = 20
+IDLE_SECONDS = 120
+"""API servers close idle connections after 90 s. A review on its way while the Watcher does so would be lost."""
 LARGE_BYTES = 512 * 1024
 """More than one read from a connection: each would cost two more system calls."""
 
@@ -79,6 +81,7 @@ async def run(
         bounds=Bounds(settings.max_connections, handshakes=settings.max_connections),
         tls=tls.ssl_context,
         on_refusal=recorder.missed,
+        idle_seconds=IDLE_SECONDS,
     )
     probes = server_for(
         metrics_app(metrics, lambda: not stopping.is_set()),

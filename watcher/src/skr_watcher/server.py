@@ -78,6 +78,9 @@ class AdmissionApp(FastAPI):
         try:
             review = decode_review(content)
         except ReviewMalformed as error:
+            if uid_in(content[:HEAD_BYTES]) is not None:  # an API server's, of an object that is nested too deep
+                await self._shed(content, send)
+                return
             self._metrics.malformed()
             await _answer(send, 400, str(error).encode(), b"text/plain; charset=utf-8")
             return

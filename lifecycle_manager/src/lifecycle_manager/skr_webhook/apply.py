@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kube_runtime import (
+    ApplyResult,
     Client,
     Informer,
     InventoryEntry,
@@ -111,17 +112,28 @@ class SkrWatcher:
         kyma, manager, objects = seen.kyma, self.sources.manager, await self.objects()
         with part("ApplyObjects"):
             applied = await objects.apply(desired.objects, INVENTORY, recheck=how.recheck, new=how.new)
+        self._note_rules(applied)
         applied.raise_first_failure()
         existed = any(each.action in {"changed", "unchanged"} for each in applied.outcomes)
         if existed and not kyma.status.records.watcher:  # perhaps the Watcher of a former version
             await objects.applier.delete(marks().watcher_objects)
-        if any(each.entry.kind == WEBHOOK_KIND and each.action in {"created", "changed"} for each in applied.outcomes):
-            changed = WebhookRulesChanged(kyma.metadata.name)
-            asyncio.get_running_loop().call_later(RULES_SECONDS, manager.publish, changed)
         self.records = desired.records
         seen = self.later(seen)
         again = until_check(kyma.metadata.name, seen.times.interval, now=manager.clock.now())
         return self.later(seen, after_apply(seen, desired, how, applied, again=again))
+
+    def _note_rules(self, applied: ApplyResult) -> None:
+        """Publish that the rules of the webhook changed, whatever became of the other objects.
+
+        A webhook that failed may be stored nevertheless: then it is found unchanged later.
+        """
+        for each in (each for each in applied.outcomes if each.entry.kind == WEBHOOK_KIND):
+            if each.error is not None:
+                self.state.rules_unknown = True
+            elif each.action in {"created", "changed"} or self.state.rules_unknown:
+                self.state.rules_unknown = False
+                changed = WebhookRulesChanged(self.request.key.name)
+                asyncio.get_running_loop().call_later(RULES_SECONDS, self.sources.manager.publish, changed)
 
     async def send_canary(self, seen: WatcherSnapshot, path: EventPath) -> WatcherSnapshot:
         """Test the event path. Raises KubeError."""

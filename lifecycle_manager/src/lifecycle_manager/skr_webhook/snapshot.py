@@ -37,13 +37,17 @@ log = structlog.get_logger("skr_webhook")
 
 @dataclass(eq=False, slots=True)
 class WatcherState:
-    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma."""
+    """What a process remembers of one Watcher, lost with the process or when another replica gets the Kyma.
+
+    `rules_unknown`: the last write of the webhook failed, and may be stored.
+    """
 
     timers: Timers | None = None
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     objects: SkrObjects | None = None
     object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
+    rules_unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
