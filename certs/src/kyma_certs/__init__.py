@@ -14,6 +14,7 @@ from kyma_certs.issuing import (
     Usage,
     create_ca,
     is_common_name,
+    is_dns_name,
     issue,
 )
 from kyma_certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, key_of, renewal_due
@@ -44,6 +45,7 @@ __all__ = [
     "dropped",
     "fips_mode",
     "is_common_name",
+    "is_dns_name",
     "issue",
     "issued_by",
     "key_of",

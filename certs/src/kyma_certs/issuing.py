@@ -86,13 +86,18 @@ class LeafRequest:
             if not _ORGANIZATION.fullmatch(organization):
                 raise NameRefused(f"invalid organization {organization[:80]!r}: expected {_ORGANIZATION.pattern}")
         for name in self.dns_names:
-            if len(name) > MAX_DNS_NAME_LENGTH or not _DNS_NAME.fullmatch(name):
+            if not is_dns_name(name):
                 raise NameRefused(f"invalid DNS name {name[:80]!r}")
 
 
 def is_common_name(text: str) -> bool:
     """Return whether a text is a valid common name: 1 to 64 characters without a meaning to any parser."""
     return _COMMON_NAME.fullmatch(text) is not None
+
+
+def is_dns_name(text: str) -> bool:
+    """Return whether a certificate can have a DNS name: plain labels, the first of which may be `*`."""
+    return len(text) <= MAX_DNS_NAME_LENGTH and _DNS_NAME.fullmatch(text) is not None
 
 
 def create_ca(

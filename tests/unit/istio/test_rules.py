@@ -141,6 +141,18 @@ def test_any_host_and_namespaces_of_hosts_are_in_no_certificate() -> None:
     assert certificate_hosts(HOSTS, None) == HOSTS
 
 
+def test_wildcard_that_no_certificate_can_have_leaves_the_others_theirs() -> None:
+    found = certificate_hosts(HOSTS, gateway("a", "*-x.example.com", "*.y.example.com"))
+    issue(new_ca(), server_request(found), now=NOW)
+    assert found == (*HOSTS, "*.y.example.com")
+
+
+def test_certificate_for_an_address_in_another_spelling_stays() -> None:
+    ca = new_ca()
+    pair = issue(ca, replace(server_request(("FD00::1",)), lifetime=timedelta(days=90)), now=NOW)
+    assert may_stay(pair, ("FD00::1",), cas=CAs(ca), now=NOW)
+
+
 def new_ca() -> KeyPair:
     return create_ca("ca", lifetime=timedelta(days=3650), now=NOW)
 

@@ -188,3 +188,30 @@ async def test_secret_of_users_stays_where_kcp_never_had_one_of_that_name() -> N
         await world.reconcile(times=3)
         assert await is_gone(world.in_kcp())
         assert await password(world) == "mine"
+
+
+async def test_kyma_goes_from_a_cluster_where_secrets_are_forbidden() -> None:
+    async with introduced(with_secret=False) as world:
+        forbidden = Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: User "lm" cannot get them')
+        with world.cluster("demo").ruled_by(Refuse(lambda request: "/secrets" in request.path, refused=forbidden)):
+            await world.kcp.create(SECRETS, written("first"), KCP, field_manager="operator")
+            await world.reconcile()
+            assert (await synced(world)).reason == "ImagePullSecretRefused"
+            await world.kcp.delete(KYMAS, "demo", KCP)
+            await world.without_parts()
+            await world.reconcile(times=3)
+            assert await is_gone(world.in_kcp())
+
+
+async def test_copy_that_may_only_be_deleted_goes_with_the_kyma() -> None:
+    async with introduced() as world:
+        unreadable = Refuse(
+            lambda request: request.verb == "get" and "/secrets" in request.path,
+            refused=Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: User "lm" cannot get them'),
+        )
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.without_parts()
+        with world.cluster("demo").ruled_by(unreadable):
+            await world.reconcile(times=3)
+            assert await is_gone(world.in_kcp())
+        assert await is_gone(copy(world))

@@ -144,7 +144,7 @@ async def test_kinds_of_module_crs_are_those_of_the_content_that_was_seen_first(
             await ModuleKinds(it.fetch).of(await it.template())
 
 
-async def test_link_that_is_edited_while_it_is_read_is_not_pinned_to_the_content_of_the_former_one() -> None:
+async def test_link_that_is_edited_while_it_is_read_is_not_pinned_to_the_former_content() -> None:
     async with catalog(linked()) as it:
         other = "https://example.com/other.yaml"
         it.texts[other] = THORN

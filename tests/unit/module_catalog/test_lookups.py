@@ -270,7 +270,7 @@ async def test_template_that_is_created_again_at_once_gets_what_the_tag_names_no
         assert digest_in(it.offers.current().descriptors["telemetry-1.0.0"]) == SECOND
 
 
-async def test_template_that_comes_later_gets_a_record_of_the_descriptor_that_stands_for_it() -> None:
+async def test_template_that_comes_later_gets_a_record_of_its_descriptor() -> None:
     registry = Registry()
     older = builders.template("telemetry", "1.0.0", channel="regular")
     older = msgspec.structs.replace(

@@ -439,7 +439,7 @@ async def test_start_verifies_before_anything_is_installed() -> None:
             assert it.component().name == COMPONENT
 
 
-async def test_component_that_is_signed_again_by_cosign_after_a_rotation_of_the_key_is_installed() -> None:
+async def test_component_that_cosign_signs_again_after_a_rotation_of_the_key_is_installed() -> None:
     registry = Registry(signed=(cosigned(),))
     new = ec.generate_private_key(ec.SECP256R1())
     async with catalog(template({}), registry) as it:

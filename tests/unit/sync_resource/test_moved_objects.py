@@ -143,7 +143,7 @@ async def test_namespace_of_a_module_waits_for_the_sync_resource_that_is_removed
     assert namespace["metadata"].get("deletionTimestamp")
 
 
-async def test_namespace_is_created_beside_an_object_of_another_group_whose_kind_is_called_so(world: Syncing) -> None:
+async def test_namespace_is_created_beside_an_object_whose_kind_is_called_so(world: Syncing) -> None:
     ours = definition("namespaces", "Namespace")
     other = {**thing("shop", kind="Namespace"), "metadata": {"name": "shop", "namespace": SKR}}
     there = {**config_map("there"), "metadata": {"name": "there", "namespace": "shop"}}

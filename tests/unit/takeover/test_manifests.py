@@ -11,6 +11,7 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.clusters import simulated_clusters
+from tests.kinds import CRDS
 from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, default_module_cr, module_crs, operator
 from tests.takeover_from_go.modules import OLD
@@ -67,6 +68,7 @@ async def test_each_object_costs_one_patch_and_one_apply_and_nothing_afterwards(
 async def test_default_module_cr_that_was_created_before_is_not_created_again(
     world: Modules, status: str, created: list[str]
 ) -> None:
+    await world.skr.create(CRDS, CRD, field_manager="former")
     await world.want([CRD], resource=default_module_cr("garden"))
     await record(world, status)
     await world.reconcile()

@@ -66,7 +66,7 @@ async def test_clusters_without_the_cas_in_force_hold_a_rotation_up() -> None:
         assert rotation.clusters_behind() == ["behind"]
 
 
-async def test_adopted_ca_is_replaced_once_every_cluster_has_this_watcher_however_long_it_lasts() -> None:
+async def test_adopted_ca_is_replaced_once_every_cluster_has_this_watcher() -> None:
     async with open_world() as world:
         former = CAs(create_ca("former", lifetime=timedelta(days=3650), now=world.clock.now()))
 

@@ -115,7 +115,7 @@ class ProbeServer:
         """
         try:
             server = _Server((host, port), self.answer)
-        except (OSError, OverflowError) as error:  # the latter for what is no port
+        except (OSError, OverflowError) as error:  # the latter for a port beyond 65535
             why = getattr(error, "strerror", None) or error
             reason = f"probes and metrics can't be served at {host}:{port}: {why}"
             raise AddressUnusable(reason) from error

@@ -7,9 +7,10 @@ May delete: nothing. A VirtualService is garbage collected with its Watcher CR.
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from typing import Any
 
-from kyma_certs import CAs, KeyPair, describe, renewal_due
+from kyma_certs import CAs, KeyPair, describe, is_dns_name, renewal_due
 from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.contract.watchers import manager_of
@@ -90,7 +91,7 @@ def may_stay(pair: KeyPair, hosts: tuple[str, ...], *, cas: CAs, now: datetime) 
     """Tell whether a certificate is for these hosts, lasts, was issued by a CA that stays, and is not the CA's own."""
     shown = describe(pair.certificate_pem)
     return (
-        {*shown.dns_names, *shown.ip_addresses} == set(hosts)
+        {*shown.dns_names, *shown.ip_addresses} == set(map(_as_shown, hosts))
         and not renewal_due(pair.certificate_pem, renew_before=RENEW_BEFORE, now=now)
         and cas.issuer_stays(pair.certificate_pem)
         and shown.sha256 != describe(cas.signing.certificate_pem).sha256  # as the former version has it
@@ -105,7 +106,16 @@ def is_close_to_expiry(pair: KeyPair | None, window: timedelta, *, now: datetime
 def certificate_hosts(event_hosts: tuple[str, ...], gateway: Document | None) -> tuple[str, ...]:
     """Return the names and addresses that the gateway serves: those of the event endpoint, and the Gateway's own.
 
-    A Gateway may name a namespace before a host, and any host, which no certificate can.
+    A Gateway may name a namespace before a host, any host, and wildcards such as `*-x.example.com`, which no
+    certificate can: those are left out, so that the others have one.
     """
     own = [host.rpartition("/")[2] for host in hosts_of(gateway)] if gateway is not None else []
-    return tuple(dict.fromkeys((*event_hosts, *(host for host in own if host != "*"))))
+    return tuple(dict.fromkeys((*event_hosts, *filter(is_dns_name, own))))
+
+
+def _as_shown(host: str) -> str:
+    """Return a host as a certificate shows it: an address has more than one spelling."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return host

@@ -72,6 +72,10 @@ class SkrObjects:
             memory=self._memory,
         )
 
+    def has_applied(self, entry: InventoryEntry) -> bool:
+        """Tell whether an object is known to have been applied to this cluster."""
+        return self._memory.knows(entry)
+
     async def apply(
         self,
         objects: tuple[KubernetesObject, ...],

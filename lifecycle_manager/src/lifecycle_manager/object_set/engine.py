@@ -31,6 +31,8 @@ from lifecycle_manager.object_set import rules
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import (
     Identity,
+    among,
+    found_before,
     held_message,
     identities,
     inventory_of,
@@ -141,18 +143,31 @@ class ObjectSet(Generic[Owner]):
             state.renew(objects)
         return objects
 
-    async def resolve(self, objects: tuple[KubernetesObject, ...], own_kinds: tuple[InventoryEntry, ...] = ()) -> None:
+    async def resolve(
+        self,
+        objects: tuple[KubernetesObject, ...],
+        own_kinds: tuple[InventoryEntry, ...] = (),
+        *,
+        is_complete: bool = True,
+    ) -> None:
         """Find out what an apply of these objects may create, and what of that users have already.
 
-        `own_kinds` are objects of kinds that the set itself defines. Raises KubeError or SkrAccessError.
+        `own_kinds` are objects of kinds that the set itself defines. `is_complete`: all of the inventory was applied;
+        otherwise users may have created meanwhile what was refused. Raises KubeError or SkrAccessError.
         """
         with self.part("ResolveObjects"):
             self.request.state.claim(objects)  # before the first await
-            applier = (await self.objects()).applier
+            in_skr = await self.objects()
+            applier = in_skr.applier
             self.wanted = frozenset(await applier.intended(objects, ())).union(own_kinds)
             before: Collection[Identity] = self.engine.found_by_others(self.seen.resource)
-            looked_up = await applier.existing(without(self.wanted, (*self.seen.inventory, *self.inventory)))
-            self.found |= existed_before(looked_up, {*before, *self.engine.found_by_others(self.seen.resource)})
+            known = identities((*self.seen.inventory, *self.inventory))
+            unsure = {each for each in self.wanted if not (is_complete or in_skr.has_applied(each))}
+            looked_up = await applier.existing([x for x in self.wanted if x.identity not in known or x in unsure])
+            before = {*before, *self.engine.found_by_others(self.seen.resource)}
+            owner = set_owner(self.resource)
+            theirs = {x: live for x, live in looked_up.items() if x.identity not in known or owner.is_free(live)}
+            self.found |= existed_before(theirs, before)
             self.others = self.engine.others_of(self.seen.resource)
 
     async def record_intent(
@@ -164,7 +179,9 @@ class ObjectSet(Generic[Owner]):
         """
         entries, writes = self.intended, self.engine.writes
         is_held = writes.finalizer in self.resource.metadata.finalizers
-        if is_held and identities(entries) <= identities(inventory_of(self.resource)):
+        found = identities(among(entries, self.found)) if self.found else frozenset()
+        is_recorded = identities(entries) <= identities(inventory_of(self.resource))
+        if is_held and is_recorded and found <= found_before(self.resource):
             return
         with self.part("RecordIntent"):
             self.resource = await writes.intend(self.resource, begun(self.resource, entries, self.found))
@@ -181,7 +198,7 @@ class ObjectSet(Generic[Owner]):
     ) -> ApplyResult:
         """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError or SkrAccessError.
 
-        What was refused of the `new` ones stays in the inventory, and is the users' if they create it before this does.
+        What was refused of the `new` ones stays in the inventory; see `resolve` for what users do meanwhile.
         """
         with self.part("ApplyObjects"):
             self.others = self.engine.others_of(self.seen.resource)
@@ -198,7 +215,6 @@ class ObjectSet(Generic[Owner]):
             result = replace(result, inventory=tuple(sorted({*result.inventory, *refused})))
             self.remember(result.inventory)
             self.found -= identities(each.entry for each in result.outcomes if each.action == "created")
-            self.found |= identities(refused)
             return result
 
     async def prune(self, applied: ApplyResult, spared: Iterable[InventoryEntry] = ()) -> ApplyResult:

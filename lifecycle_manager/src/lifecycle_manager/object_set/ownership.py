@@ -177,6 +177,13 @@ class SetOwner(NamedTuple):
             return bool(annotations.get(names.OWNED_BY) == str(self.key))
         return is_former(live) and former_owner(live) == str(self.key)
 
+    def is_free(self, live: Mapping[str, Any] | None) -> bool:
+        """Tell whether an object in the inventory of this owner is known to have no mark of any owner.
+
+        One that was released lacks the label alone. One that may not be read stays what it was taken for.
+        """
+        return live is not None and former_owner(live) is None
+
 
 class OwnObjects(NamedTuple):
     """The Lifecycle Manager itself as the owner of objects in an SKR: they name no resource in KCP."""

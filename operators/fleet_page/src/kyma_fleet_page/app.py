@@ -158,6 +158,7 @@ class _Pages:
     async def fleet(self, request: Request) -> Response:
         """Show all clusters that match the filter."""
         wanted, fleet = filter_of(request.query_params), self._live.current()
+        version = self._live.version  # of this fleet: it may be another one after the next wait
         may_list_rollouts = await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE)
         return await self._rendered(
             request,
@@ -169,7 +170,7 @@ class _Pages:
             squares=fleet.shown(wanted),
             groups=get_args(Grouping)[1:],
             recent=recent_changes(fleet),
-            live=f"shown={self._live.version}&{link(wanted).partition('?')[2]}",
+            live=f"shown={version}&{link(wanted).partition('?')[2]}",
             total=len(fleet.clusters),
         )
 
@@ -221,6 +222,7 @@ class _Pages:
         """Show one module: versions, channels, states."""
         name = request.path_params["name"]
         fleet = self._live.current()
+        live = self._live_reload()  # of this fleet: it may be another one after the next wait
         releases = await self._releases(request) or ()
         release = next((each for each in releases if each.spec.module_name == name), None)
         if release is None and name not in fleet.modules:
@@ -235,7 +237,7 @@ class _Pages:
             rollouts=rollouts.rollouts_of_module(its, name),
             taken_back=rollouts.taken_back_in(its, release),
             counts=fleet.modules.get(name, {}).items(),
-            live=self._live_reload(),
+            live=live,
         )
 
     async def rollout(self, request: Request) -> Response:
@@ -295,12 +297,12 @@ class _Pages:
         kyma = self._sources.kyma(name)
         if kyma is None:
             return await self._missing(request, f"Kyma {name} in this control plane")
+        live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"  # of this Kyma: others come while it is read
         may_list = self._rights_of(request)
         try:
             events, problem = await self._sources.events(name, may_list), ""
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
-        live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"
         return await self._rendered(
             request,
             template,

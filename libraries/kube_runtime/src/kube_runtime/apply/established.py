@@ -53,8 +53,15 @@ def _is_settled(crd: JsonObject) -> bool:
 
 
 def _raise_refusal(crd: JsonObject) -> None:
-    if _status_of(crd, "NamesAccepted") == "False":
+    if _status_of(crd, "NamesAccepted") == "False" and not _is_served_as_its_kind(crd):
         raise ApiError(409, "NamesNotAccepted", f"the names of {crd['metadata']['name']} are taken already")
+
+
+def _is_served_as_its_kind(crd: JsonObject) -> bool:
+    """Tell whether the kind is served by what it is called, so that it lacks no more than a short name."""
+    accepted, wanted = (crd.get("status") or {}).get("acceptedNames") or {}, crd["spec"]["names"]
+    same = all(accepted.get(key) == wanted.get(key) for key in ("kind", "plural"))
+    return same and _status_of(crd, "Established") == "True"
 
 
 def _status_of(crd: JsonObject, kind: str) -> str:

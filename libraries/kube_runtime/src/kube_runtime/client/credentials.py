@@ -60,12 +60,21 @@ class UserAndPassword(StaticToken):
 
 
 class TokenFile:
-    """A bearer token in a file that somebody renews, as the kubelet does for a Pod's ServiceAccount."""
+    """A bearer token in a file that somebody renews, as the kubelet does for a Pod's ServiceAccount.
+
+    `otherwise` is the token where the file can't be read.
+    """
 
     def __init__(
-        self, path: Path, *, reread_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        *,
+        otherwise: str | None = None,
+        reread_seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
+        self._otherwise = otherwise
         self._reread_seconds = reread_seconds
         self._clock = clock
         self._known: Mapping[str, str] = {}
@@ -87,7 +96,10 @@ class TokenFile:
         try:
             token = self._path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise KubeconfigInvalid(f"the token file {self._path} can't be read: {error.__class__.__name__}") from None
+            if self._otherwise is None:
+                why = error.__class__.__name__
+                raise KubeconfigInvalid(f"the token file {self._path} can't be read: {why}") from None
+            token = self._otherwise
         return {"Authorization": f"Bearer {_header_safe(token)}"}
 
 

@@ -7,7 +7,7 @@ that comes from somebody else is therefore held to a policy before anything in i
 import asyncio
 import base64
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +24,9 @@ from kube_runtime.yaml_text import load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_SHOWN, MAX_LISTED = 100, 20
+_LISTS = {"contexts": "context", "clusters": "cluster", "users": "user"}
+_FOR_PLUGINS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 _FILE_KEYS = ("client-certificate", "client-key", "tokenFile")
 
 
@@ -90,7 +93,7 @@ async def connection_from_kubeconfig(
     user = _named(document, "users", "user", chosen.get("user")) if chosen.get("user") else {}
     _enforce(policy, cluster, user)
     server = _server_of(cluster)
-    tls, credentials = _tls_of(cluster, user, base), _credentials_of(user, base)
+    tls, credentials = _tls_of(cluster, user, base), _credentials_of(cluster, user, base)
     read_tls: Callable[[], Awaitable[TlsSettings]] | None = None
     if isinstance(credentials, PluginCredentials) and tls.certificate is None:
         plugin, without = credentials, tls
@@ -112,28 +115,32 @@ async def connection_from_kubeconfig(
         read_tls=read_tls if is_tls else None,
         credentials=credentials,
         server_name=_server_name_of(cluster),
-        proxy=_text(cluster, "proxy-url"),
+        proxy=_proxy_of(cluster),
         impersonation=_impersonation_of(user),
     )
 
 
 async def connection_of_environment(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
-    """Return the connection that kubectl would take: by the file given, else as a Pod, else by the user's own file.
+    """Return the connection that kubectl would take: by the file given, else as a Pod, else by the user's own files.
 
     It is one's own configuration, so it may ask for everything. Raises KubeconfigInvalid where there is none.
     """
-    path = kubeconfig or kubeconfig_of_user(os.environ)
-    if path is None:
+    paths = (kubeconfig,) if kubeconfig is not None else kubeconfigs_of_user(os.environ)
+    if not paths:
         return connection_in_cluster(os.environ)
-    return await connection_from_kubeconfig(path, KubeconfigPolicy.permissive(), context)
+    source = paths[0] if len(paths) == 1 else _merged(paths)
+    return await connection_from_kubeconfig(source, KubeconfigPolicy.permissive(), context)
 
 
-def kubeconfig_of_user(environment: Mapping[str, str]) -> Path | None:
-    """Return the kubeconfig that kubectl would take: $KUBECONFIG, or in no cluster the one in the home directory."""
-    if named := environment.get("KUBECONFIG"):
-        return Path(named).expanduser()
+def kubeconfigs_of_user(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the kubeconfigs that kubectl would take: $KUBECONFIG, or in no cluster the one in the home directory.
+
+    Of several in $KUBECONFIG those that exist count, as for kubectl; the first one where none does.
+    """
+    if named := [Path(each).expanduser() for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]:
+        return tuple(each for each in named if each.exists()) or (named[0],)
     home = Path("~/.kube/config").expanduser()
-    return home if home.exists() and "KUBERNETES_SERVICE_HOST" not in environment else None
+    return (home,) if home.exists() and "KUBERNETES_SERVICE_HOST" not in environment else ()
 
 
 def namespace_of_pod() -> str | None:
@@ -148,11 +155,53 @@ def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVIC
     if not host or not port:
         raise KubeconfigInvalid("KUBECONFIG is not set, ~/.kube/config does not exist, and this program runs in no Pod")
     address = f"[{host}]" if ":" in host else host
+    certificates = account / "ca.crt"
+
+    async def read_tls() -> TlsSettings:
+        return TlsSettings(ca=await asyncio.to_thread(_read, certificates))
+
     return Connection(
         server=f"https://{address}:{port}",
-        tls=TlsSettings(ca=_read(account / "ca.crt")),
+        tls=TlsSettings(ca=_read(certificates)),
+        read_tls=read_tls,
         credentials=TokenFile(account / "token"),
     )
+
+
+def _merged(paths: Sequence[Path]) -> Mapping[str, Any]:
+    """Return several kubeconfigs as one: of each name the first counts, and paths are relative to their own file."""
+    merged: dict[str, Any] = {plural: [] for plural in _LISTS}
+    for path in paths:
+        document = _document(path)
+        for plural, singular in _LISTS.items():
+            known = {str(each.get("name")) for each in merged[plural]}
+            listed = document.get(plural)
+            for entry in listed if isinstance(listed, list) else ():
+                if isinstance(entry, Mapping) and str(entry.get("name")) not in known:
+                    merged[plural].append({**entry, singular: _located(entry.get(singular), path.parent)})
+        merged["current-context"] = merged.get("current-context") or document.get("current-context")
+    return merged
+
+
+def _located(section: object, base: Path) -> object:
+    """Return a cluster, user or context with its paths made absolute."""
+    if not isinstance(section, Mapping):
+        return section
+    located = dict(section)
+    for key in ("certificate-authority", *_FILE_KEYS):
+        if isinstance(path := section.get(key), str) and path:
+            located[key] = str(base.absolute() / path)
+    if isinstance(plugin := section.get("exec"), Mapping):
+        located["exec"] = _located_plugin(plugin, base)
+    return located
+
+
+def _located_plugin(plugin: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """Return an exec plugin whose command, where it is a relative path, is found beside its kubeconfig."""
+    command = plugin.get("command")
+    if not isinstance(command, str) or os.sep not in command:
+        return plugin
+    return {**plugin, "command": str(base.absolute() / command)}
 
 
 def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -226,7 +275,22 @@ def _server_of(cluster: Mapping[str, Any]) -> str:
         ) from None
     if parts.scheme not in {"http", "https"} or not is_plain:
         raise KubeconfigInvalid("the server in the kubeconfig is no plain http or https address")
-    return server.rstrip("/")
+    return f"{parts.scheme}{server[len(parts.scheme) :]}".rstrip("/")  # the scheme in small letters
+
+
+def _proxy_of(cluster: Mapping[str, Any]) -> str | None:
+    """Return the proxy. One of another kind would be spoken to in HTTP, and one without a host be left out."""
+    proxy = _text(cluster, "proxy-url")
+    if proxy is None:
+        return None
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in {"http", "https"} and _host(parts.hostname or "") and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise KubeconfigInvalid("proxy-url in the kubeconfig is no http or https address; others are not supported")
+    return proxy
 
 
 def _server_name_of(cluster: Mapping[str, Any]) -> str | None:
@@ -253,15 +317,30 @@ def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> 
     return TlsSettings(_pem(cluster, "certificate-authority", base), certificate, key, verify)
 
 
-def _credentials_of(user: Mapping[str, Any], base: Path) -> Credentials:
+def _credentials_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> Credentials:
+    if isinstance(plugin := user.get("exec"), Mapping):
+        shown = _shown_to_plugins(cluster, base) if plugin.get("provideClusterInfo") is True else None
+        return PluginCredentials({**user, "exec": _located_plugin(plugin, base)}, cluster=shown)
     if "exec" in user or "auth-provider" in user:
         return PluginCredentials(user)
-    if token := _text(user, "token"):
+    token = _text(user, "token")
+    if token_file := _text(user, "tokenFile"):  # as for kubectl, it counts more than a token beside it
+        return TokenFile(base / token_file, otherwise=token)
+    if token:
         return StaticToken(token)
-    if token_file := _text(user, "tokenFile"):
-        return TokenFile(base / token_file)
     name, password = _text(user, "username"), _text(user, "password")
     return UserAndPassword(name, password) if name and password else Anonymous()
+
+
+def _shown_to_plugins(cluster: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """Return what an exec plugin with `provideClusterInfo` receives of the cluster, and what its kubeconfig adds."""
+    shown = {key: cluster[key] for key in _FOR_PLUGINS if cluster.get(key)}
+    if ca := _pem(cluster, "certificate-authority", base):
+        shown["certificate-authority-data"] = base64.b64encode(ca).decode()
+    listed = cluster.get("extensions")
+    extensions = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    found = [each["extension"] for each in extensions if each.get("name") == _EXEC_EXTENSION and "extension" in each]
+    return {**shown, "config": found[0]} if found else shown
 
 
 def _impersonation_of(user: Mapping[str, Any]) -> Mapping[str, str]:
@@ -274,7 +353,7 @@ def _impersonation_of(user: Mapping[str, Any]) -> Mapping[str, str]:
 def _pem(section: Mapping[str, Any], key: str, base: Path) -> bytes | None:
     if inline := _text(section, f"{key}-data"):
         try:
-            return base64.b64decode(inline, validate=True)
+            return base64.b64decode(inline.replace("\n", "").replace("\r", ""), validate=True)  # as Go reads it
         except ValueError:  # also for characters outside of ASCII
             raise KubeconfigInvalid(f"{key}-data in the kubeconfig is not base64") from None
     path = _text(section, key)

@@ -46,11 +46,13 @@ class PluginCredentials:
         self,
         user: Mapping[str, Any],
         *,
+        cluster: Mapping[str, Any] | None = None,
         renew_seconds: float = 60.0,
         timeout_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._user = {key: value for key, value in user.items() if key not in _TLS_KEYS}
+        self._cluster = cluster
         self._renew_seconds = renew_seconds
         self._timeout_seconds = timeout_seconds
         self._clock = clock
@@ -85,7 +87,7 @@ class PluginCredentials:
     async def _ask(self) -> _Answer:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                return await (_run(self._user["exec"]) if "exec" in self._user else self._load())
+                return await (_run(self._user["exec"], self._cluster) if "exec" in self._user else self._load())
         except Exception as error:  # noqa: BLE001 - plugins fail in any way; what they say may hold a secret
             raise KubeconfigInvalid(
                 f"the credentials plugin of the kubeconfig failed: {error.__class__.__name__}"
@@ -100,14 +102,16 @@ class PluginCredentials:
         return _Answer(token=getattr(loader, "token", "") or "")
 
 
-async def _run(plugin: Mapping[str, Any]) -> _Answer:
-    """Run an exec plugin. Raises KubeconfigInvalid, OSError, ValueError, KeyError, TypeError.
+async def _run(plugin: Mapping[str, Any], cluster: Mapping[str, Any] | None = None) -> _Answer:
+    """Run an exec plugin, and show it the cluster where it is given.
 
+    Raises KubeconfigInvalid, OSError, ValueError, KeyError, TypeError.
     Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
     """
     version = plugin["apiVersion"]
     is_interactive = plugin.get("interactiveMode") != "Never" and sys.stdin is not None and sys.stdin.isatty()
-    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": is_interactive}}
+    spec = {"interactive": is_interactive, **({"cluster": cluster} if cluster is not None else {})}
+    asked = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
     environment = {each["name"]: each["value"] for each in plugin.get("env") or ()}
     process = await asyncio.create_subprocess_exec(
         plugin["command"],

@@ -43,10 +43,11 @@ def _context_of(settings: TlsSettings) -> ssl.SSLContext:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate CA is trusted without its root, as by Go
     if settings.ca is not None:
         try:
-            context.load_verify_locations(cadata=settings.ca.decode("ascii"))
-        except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            context.load_verify_locations(cadata=settings.ca.decode("ascii", "ignore"))  # comments are in any language
+        except (ssl.SSLError, ValueError) as error:
             raise KubeconfigInvalid(f"the certificate authority is no certificate in PEM: {error}") from None
     return context
 

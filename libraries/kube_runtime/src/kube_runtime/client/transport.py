@@ -9,6 +9,7 @@ caller's queue.
 import logging
 import math
 import os
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -113,23 +114,26 @@ class Transport:
         timeout = self._timeout
         if timeout_seconds is not None:
             timeout = _time_limit(self._timeout.sock_connect, total=timeout_seconds)
-        refused_before = False
+        refused_before = distrusted_before = False
         if not probe:
             self.circuit.check()
         attempt = 0
         with _part_of_trace(method, self._host, target):
             while True:
                 attempt += 1
+                used = self._ssl
                 try:
                     return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
                 except Unauthorized:
-                    if refused_before or attempt >= self.options.attempts or not await self._renew_identity():
+                    if refused_before or attempt >= self.options.attempts or not await self._renew_identity(used):
                         raise
                     refused_before = True
                 except (TooManyRequests, ServerUnavailable) as error:
                     self._pause_or_raise(error, attempt)
                 except ClusterUnreachable as error:
-                    if not _was_closed_while_idle(error, method, attempt):
+                    if _is_distrusted(error) and not distrusted_before and await self._renew_tls(used):
+                        distrusted_before = True
+                    elif not _was_closed_while_idle(error, method, attempt):
                         self.circuit.failed(error)
                         raise
 
@@ -154,7 +158,7 @@ class Transport:
                 if response.status != 200:
                     refusal = self._refusal(response, await self._body(response))
                     if isinstance(refusal, Unauthorized):
-                        await self._renew_identity()  # for the next attempt
+                        await self._renew_identity(self._ssl)  # for the next attempt
                     raise refusal
                 try:
                     yield response.content
@@ -167,6 +171,8 @@ class Transport:
             ) from error
         except _UNREACHABLE as error:
             self._count("<error>", "GET")
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                await self._renew_tls(self._ssl)  # for the next attempt
             raise _unreachable(self._host, error) from error
 
     async def lines(self, target: str) -> AsyncGenerator[list[bytes], None]:
@@ -193,20 +199,26 @@ class Transport:
             if pending:
                 raise ClusterUnreachable("the watch ended in the middle of a line")
 
-    async def _renew_identity(self) -> bool:
+    async def _renew_identity(self, used: ssl.SSLContext | bool) -> bool:
         """Renew credentials that the server refused. Returns whether others may be accepted.
 
         A new client certificate comes with a context of its own, and with it come new connections: the pool keeps
         those of one context apart from those of another.
         """
         may_know = self._connection.credentials.refused()
+        return await self._renew_tls(used) or may_know
+
+    async def _renew_tls(self, used: ssl.SSLContext | bool) -> bool:
+        """Read certificates again that somebody may have renewed: one's own, or the CA.
+
+        Returns whether they are others than those that were used: another request may have read them first.
+        """
         if self._connection.read_tls is None:
-            return may_know
+            return False
         tls = await self._connection.read_tls()
-        if tls == self._tls:
-            return may_know
-        self._tls, self._ssl = tls, tls_context(tls)
-        return True
+        if tls != self._tls:
+            self._tls, self._ssl = tls, tls_context(tls)
+        return self._ssl is not used
 
     def _pause_or_raise(self, error: TooManyRequests | ServerUnavailable, attempt: int) -> None:
         if isinstance(error, ServerUnavailable) and error.retry_after is None:
@@ -338,6 +350,11 @@ def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int)
     That is one more attempt, beside those for a server that asks to try again later.
     """
     return isinstance(error.__cause__, aiohttp.ServerDisconnectedError) and method == "PATCH" and attempt == 1
+
+
+def _is_distrusted(error: ClusterUnreachable) -> bool:
+    """Tell whether the certificate of the server was not trusted: its CA may have been replaced. Nothing was sent."""
+    return isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError)
 
 
 def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from kube_runtime import (
     Client,
+    Forbidden,
     JsonObject,
     NotFound,
     ObjectKey,
@@ -16,6 +17,7 @@ from kube_runtime import (
     find_object,
     read_kind,
 )
+from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
 from lifecycle_manager.kyma.deletion.plan import (
@@ -37,7 +39,7 @@ from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.object_set.inventory import is_crd, own_inventory
 from lifecycle_manager.skr import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
-from lifecycle_manager_api import Manifest, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
 
 KymaRequest = Request[ObjectKey, KymaState]
 
@@ -94,7 +96,7 @@ class KymaDeletion:
                     await skr.delete(KYMAS, names.DEFAULT_KYMA_NAME, names.SKR_NAMESPACE)
             case DeletePullSecret(name):
                 with suppress(NotFound):  # a user was faster
-                    await _delete_pull_secret(skr, name)
+                    await _delete_pull_secret(skr, name, seen.kyma)
             case RemoveCrd():
                 await _remove_crd(skr)
             case _:
@@ -102,11 +104,16 @@ class KymaDeletion:
         return seen
 
 
-async def _delete_pull_secret(skr: Client, name: str) -> None:
-    """Delete the copy, and not what users have under its name where it was never written."""
-    copy = await skr.get(SECRETS, name, names.SKR_NAMESPACE)
-    if copy.metadata.labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER:
-        await skr.delete(SECRETS, name, names.SKR_NAMESPACE, uid=copy.metadata.uid)
+async def _delete_pull_secret(skr: Client, name: str, kyma: Kyma) -> None:
+    """Delete the copy, and not what users have under its name where it was perhaps never written."""
+    synced = find(kyma.status.conditions, PULL_SECRET_SYNC)
+    if synced is not None and synced.status == "True":
+        await skr.delete(SECRETS, name, names.SKR_NAMESPACE)
+        return
+    with suppress(Forbidden):  # it forbade the copy, too
+        copy = await skr.get(SECRETS, name, names.SKR_NAMESPACE)
+        if copy.metadata.labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER:
+            await skr.delete(SECRETS, name, names.SKR_NAMESPACE, uid=copy.metadata.uid)
 
 
 async def _remove_crd(skr: Client) -> None:
