@@ -163,10 +163,14 @@ class ObjectSet(Generic[Owner]):
             before: Collection[Identity] = self.engine.found_by_others(self.seen.resource)
             known = identities((*self.seen.inventory, *self.inventory))
             unsure = {each for each in self.wanted if not (is_complete or in_skr.has_applied(each))}
-            looked_up = await applier.existing([x for x in self.wanted if x.identity not in known or x in unsure])
+            looked_up = await applier.existing(
+                [each for each in self.wanted if each.identity not in known or each in unsure]
+            )
             before = {*before, *self.engine.found_by_others(self.seen.resource)}
             owner = set_owner(self.resource)
-            theirs = {x: live for x, live in looked_up.items() if x.identity not in known or owner.is_free(live)}
+            theirs = {
+                each: live for each, live in looked_up.items() if each.identity not in known or owner.is_free(live)
+            }
             self.found |= existed_before(theirs, before)
             self.others = self.engine.others_of(self.seen.resource)
 
