@@ -75,9 +75,6 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (gt (int .Values.replicas) 1) (not (include "lifecycle-manager.sharing" .)) -}}
 {{- fail "several replicas need options.leader-elect: without it, each would reconcile every Kyma" -}}
 {{- end -}}
-{{- if and .Values.watcher.image .Values.watcher.digest -}}
-{{- fail "watcher.digest is that of the chart's own Watcher: name it in watcher.image, as image@sha256:…" -}}
-{{- end -}}
 {{- if and .Values.certManager.enabled (le (.Values.certManager.duration | trimSuffix "h" | int) 26280) (not (index .Values.options "self-signed-ca-renew-before")) -}}
 {{- fail "certManager.duration has to be more than 26280h: cert-manager renews a CA after two thirds of it, and Lifecycle Manager replaces one that ends within options.self-signed-ca-renew-before (8760h)" -}}
 {{- end -}}

@@ -98,7 +98,6 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
         (LIFECYCLE_MANAGER, values(certManager__enabled=True, certManager__duration="2160h"), "certManager.duration"),
-        (LIFECYCLE_MANAGER, values(watcher__image="watcher:1", watcher__digest=DIGEST), "watcher.digest"),
         (MODULE_MANAGER, values(module="telemetry"), "manager is needed"),
         (MODULE_MANAGER, values(manager="a.b:c"), "module is needed"),
         (MODULE_MANAGER, values(manager="not a manager"), "manager"),

@@ -6,12 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import ROLLOUT_STRATEGIES
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager_api import State
+from lifecycle_manager_api import State, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
 from tests.unit.module_rollouts.test_controller import (
@@ -58,16 +56,40 @@ def outcome(fleet: Fleet) -> tuple[str, int]:
     return fleet.latest.status.phase, fleet.latest.status.failed
 
 
-@pytest.mark.parametrize("minutes", [29, 40])
-def test_module_that_was_ready_and_is_not_for_a_moment_is_no_failure(minutes: int) -> None:
+def test_module_that_was_ready_and_is_not_for_a_moment_is_no_failure() -> None:
     fleet = in_mid_rollout()
-    fleet.run(minutes)
+    fleet.run(40)
     assert fleet.latest.status.waves[0].healthy == 2
     fleet.report("kyma-000", State.PROCESSING)
     passes(fleet, 2)
     assert outcome(fleet) == ("Progressing", 0)
     fleet.report("kyma-000", State.READY)
     assert outcome(fleet) == ("Progressing", 0)
+
+
+def test_module_that_comes_and_goes_until_its_deadline_fails() -> None:
+    fleet = in_mid_rollout()
+    for _ in range(16):
+        fleet.settle()
+        for name in ("kyma-000", "kyma-001"):
+            fleet.install(name)
+            fleet.report(name, State.READY)
+            fleet.report(name, State.PROCESSING)
+        fleet.now += timedelta(minutes=2)
+    assert outcome(fleet) == ("Halted", 2)
+
+
+def test_wave_waits_for_a_paused_cluster_until_the_deadline_alone() -> None:
+    fleet = in_mid_rollout()
+    fleet.settle()
+    fleet.install("kyma-000")
+    paused = fleet.kymas["kyma-000"]
+    labels = {**paused.metadata.labels, names.SKIP_RECONCILIATION: "true"}
+    fleet.kymas["kyma-000"] = builders.kyma("kyma-000", labels=labels)
+    fleet.install("kyma-001")
+    fleet.report("kyma-001", State.READY)
+    passes(fleet, 40)
+    assert (fleet.latest.status.waves[0].held, fleet.latest.status.phase) == (1, "Progressing")
 
 
 def test_module_that_was_ready_and_is_not_for_as_long_as_the_deadline_fails() -> None:

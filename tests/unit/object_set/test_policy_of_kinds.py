@@ -351,3 +351,13 @@ def test_network_policy_of_others_selects_by_listed_labels(group: str, kind: str
 
     assert any(each.startswith("spec.podLabels: it selects ") for each in denied_by(rules, found))
     assert denied_by(policy(namespaces=(SYSTEM,), pod_labels=("*",)), found) == []
+
+
+def test_target_that_is_named_by_its_group_is_the_modules_own() -> None:
+    """So do policies of gateways and meshes: they have no apiVersion in their targets."""
+    grpc = {"group": "gateway.networking.k8s.io", "kind": "GRPCRoute", "name": "calls"}
+    limits = thing("gateway.envoyproxy.io/v1alpha1", "BackendTrafficPolicy", SYSTEM, spec={"targetRef": grpc})
+    route = thing("gateway.networking.k8s.io/v1", "GRPCRoute", SYSTEM, "calls", spec={"hostnames": ["a.example.com"]})
+    rules = policy(hosts=("a.example.com",))
+    assert denied_by(rules, limits) != []
+    assert denied_by(rules, route, limits) == []

@@ -186,7 +186,8 @@ def foreign_targets(content: Content, module: str) -> Iterator[str]:
 
 
 def _has_target(content: Content, target: Mapping[str, Any], name: str) -> bool:
-    group = str(target.get("apiVersion") or "apps/v1").rpartition("/")[0]
+    version = str(target.get("apiVersion") or "apps/v1")
+    group = str(target.get("group", version.rpartition("/")[0]))  # policies of gateways and meshes name the group alone
     place = Place(group, str(target.get("kind") or "Deployment"), content.place.namespace, name)
     return place in content.places
 

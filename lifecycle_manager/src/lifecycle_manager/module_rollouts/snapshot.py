@@ -228,28 +228,21 @@ def cluster_of(
         is_held=kyma.metadata.is_paused or metadata.is_paused or not (may_be_interrupted or has_version) or is_higher,
         waits_for_user=since is not None and _is_available(kyma, rollout),
         since=since,
-        due_from=_due_from(since, reachable, ready if has_version else None, is_observed=is_observed),
+        turned_at=_turned_at(reachable, ready if has_version else None),
+        is_new=has_version and not is_observed and ready is not None and ready.status == "True",
         reason=ready.reason if ready is not None else "",
         message=ready.message if ready is not None else "",
     )
 
 
-def _due_from(
-    since: datetime | None, reachable: Condition | None, ready: Condition | None, *, is_observed: bool
-) -> datetime | None:
-    """Return from when the deadline of a cluster counts; None where it has none yet.
+def _turned_at(reachable: Condition | None, ready: Condition | None) -> datetime | None:
+    """Return when a cluster answered again, or stopped to be Ready with its version, whichever was later.
 
-    That is from the release, and anew when the cluster answers again, or stops to be Ready with the version: its users
-    may install it hours later, or change the Module CR. `ready` is the condition of the version; it is not observed yet
-    where it has just been installed.
+    `ready` is the condition of its version.
     """
-    if since is None or (ready is not None and ready.status == "True" and not is_observed):
-        return None
-    answers = reachable is not None and reachable.status == "True"
-    turned = reachable if answers else None, ready if ready is not None and ready.status != "True" else None
-    return max(
-        [since, *(each.last_transition_time for each in turned if each is not None and each.last_transition_time)]
-    )
+    answers = reachable.last_transition_time if reachable is not None and reachable.status == "True" else None
+    stopped = ready.last_transition_time if ready is not None and ready.status != "True" else None
+    return max((each for each in (answers, stopped) if each is not None), default=None)
 
 
 def _ready_since(manifest: Manifest, released: datetime | None) -> datetime | None:

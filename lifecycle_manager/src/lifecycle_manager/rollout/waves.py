@@ -71,7 +71,8 @@ class Cluster:
 
     - `since`: when the version was released to it; None where it was not
     - `ready_since`: since when it has been Ready with the version that it has; None where nothing says that
-    - `due_from`: from when its deadline counts; None where it has none
+    - `turned_at`: when it last answered again, or stopped to be Ready with its version
+    - `is_new`: nobody has looked at the version that it has yet
     - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
     - `reason`, `message`: why the module is not Ready
     """
@@ -85,7 +86,8 @@ class Cluster:
     is_held: bool = False
     waits_for_user: bool = False
     since: datetime | None = None
-    due_from: datetime | None = None
+    turned_at: datetime | None = None
+    is_new: bool = False
     ready_since: datetime | None = None
     reason: str = ""
     message: str = ""
@@ -94,16 +96,29 @@ class Cluster:
         """Return how the cluster counts."""
         if self.has_version and self.is_ready:
             return "healthy" if self.ready_since is None or now >= self.ready_since + soak else "soaking"
-        is_overdue = self.due_from is not None and now >= self.due_from + deadline
+        due_at = self.due_at(deadline)
+        is_overdue = due_at is not None and now >= due_at
+        is_waited_for = self.since is not None and now < (due_at or self.since + deadline)
         if self.is_unreachable:
-            return "unreachable" if self.since is None or is_overdue else "under_way"
+            return "under_way" if is_waited_for else "unreachable"
         if self.waits_for_user and not self.has_version:
             return "held"
-        if self.is_held and (self.since is None or is_overdue):
+        if self.is_held and not is_waited_for:
             return "held"
         if self.since is None:
             return "waiting"
         return "failed" if is_overdue or (self.has_version and self.is_error) else "under_way"
+
+    def due_at(self, deadline: timedelta) -> datetime | None:
+        """Return when it has to be Ready; None where it has no deadline yet.
+
+        That counts anew where it could not be reached, or was Ready, at its first deadline: its users may install the
+        version hours later, or change the Module CR. Before that it does not: what comes and goes is not Ready.
+        """
+        if self.since is None or self.is_new:
+            return None
+        first = self.since + deadline
+        return self.turned_at + deadline if self.turned_at is not None and self.turned_at > first else first
 
     @property
     def failure(self) -> str:
@@ -236,9 +251,9 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         counts[standing] += 1
     known = before or WaveStatus(name=plan.name)
     deadlines = (
-        each.due_from + plan.deadline
+        due_at
         for each in clusters
-        if each.due_from is not None and standings[each.kyma] == "under_way"
+        if standings[each.kyma] == "under_way" and (due_at := each.due_at(plan.deadline)) is not None
     )
     soaks = (
         each.ready_since + plan.soak
