@@ -72,7 +72,7 @@ class Cluster:
     - `since`: when the version was released to it; None where it was not
     - `ready_since`: since when it has been Ready with the version that it has; None where nothing says that
     - `turned_at`: when it last answered again, or stopped to be Ready with its version
-    - `is_new`: nobody has looked at the version that it has yet
+    - `is_new`: the version that it has was not reconciled yet
     - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
     - `reason`, `message`: why the module is not Ready
     """
