@@ -97,9 +97,8 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         begin, end = day.began, time.time()
         alerts = await stage.prometheus.alerts(begin, end) if stage.prometheus is not None else []
         found = {
-            "samples": [
-                each for each in samples if day.hour_of(float(each["at"])) < day.end
-            ],  # the rest: no whole hour
+            # Those after the end of the script are of no whole hour.
+            "samples": [each for each in samples if day.hour_of(float(each["at"])) < day.end],
             "touched": stage.touched,
             "kcp writes": list(observing.writes_to_kcp(stage, audit)),
             "alerts": alerts,

@@ -1,4 +1,4 @@
-"""What an operator mistypes is told in a line, and not by a traceback."""
+"""What an operator mistypes is reported in a line, and not by a traceback."""
 
 import asyncio
 import io

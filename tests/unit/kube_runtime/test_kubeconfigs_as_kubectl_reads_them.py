@@ -134,7 +134,7 @@ async def test_plugin_is_told_of_the_cluster_where_it_asks(tmp_path: Path, ca: K
 
 
 def plugin_in(folder: Path) -> Path:
-    """Return an exec plugin that keeps what it is told."""
+    """Return an exec plugin that keeps what it receives."""
     script = folder / "bin" / "plugin"
     script.parent.mkdir()
     answer = json.dumps({"apiVersion": VERSION, "kind": "ExecCredential", "status": {"token": "given"}})

@@ -1,4 +1,4 @@
-"""What a project has or can't write is told in a line, and not by a traceback."""
+"""What a project has or can't write is reported in a line, and not by a traceback."""
 
 from pathlib import Path
 

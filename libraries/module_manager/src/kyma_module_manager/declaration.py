@@ -114,7 +114,7 @@ class ModuleManager(Generic[T]):
     def _collect_in_thread(self, config: T, context: ModuleContext) -> Rendered:
         try:
             return _collected(self(config, context))
-        except StopIteration as error:  # no future of asyncio can have it: nobody would be told before the timeout
+        except StopIteration as error:  # no future of asyncio can have it: nothing would be reported before the timeout
             raise RuntimeError("the function raised StopIteration") from error
 
     @cached_property

@@ -10,10 +10,10 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
-from lifecycle_manager.object_set.inventory import Identity, found_before, namespaces_in_removal
+from lifecycle_manager.object_set.inventory import Identity, found_before_in, namespaces_in_removal
 from lifecycle_manager.object_set.ownership import Holder, holders_of
 from lifecycle_manager.object_set.policy import Policies
-from lifecycle_manager_api import Manifest, SyncResource, names
+from lifecycle_manager_api import Manifest, SyncResource
 
 
 @dataclass(eq=False)
@@ -37,15 +37,12 @@ class Neighbours:
 
     def found(self, manifest: Manifest) -> frozenset[Identity]:
         """Return what the other sets of the same SKR have that existed before, also those that are being deleted."""
-        others: list[Manifest | SyncResource] = [*self._others(manifest), *self._sync_resources(manifest)]
-        return frozenset().union(*map(found_before, others))
+        return found_before_in([*self._others(manifest), *self._sync_resources(manifest)])
 
     def in_removal(self, manifest: Manifest) -> frozenset[str]:
         """Return the namespaces in the same SKR from which other sets that are being deleted delete objects."""
         in_place = filter(self.policies.is_in_place, self._sync_resources(manifest))
-        return namespaces_in_removal(self._others(manifest), names.MANIFEST_FINALIZER) | namespaces_in_removal(
-            in_place, names.SYNC_RESOURCE_FINALIZER
-        )
+        return namespaces_in_removal([*self._others(manifest), *in_place])
 
     def _others(self, manifest: Manifest) -> list[Manifest]:
         others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))

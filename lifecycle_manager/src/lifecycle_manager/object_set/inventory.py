@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
-from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
+from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource, names
 from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
@@ -61,10 +61,19 @@ def own_inventory(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ..
     return tuple(each for each in inventory_of(resource) if each.identity not in found)
 
 
-def namespaces_in_removal(owners: Iterable[Manifest | SyncResource], finalizer: str) -> frozenset[str]:
+def namespaces_in_removal(owners: Iterable[Manifest | SyncResource]) -> frozenset[str]:
     """Return the namespaces of what is yet to be deleted of those of these owners that are being deleted."""
-    leaving = (each for each in owners if each.metadata.being_deleted and finalizer in each.metadata.finalizers)
-    return frozenset(entry.namespace for each in leaving for entry in own_inventory(each))
+    return frozenset(entry.namespace for each in owners if _is_in_removal(each) for entry in own_inventory(each))
+
+
+def _is_in_removal(owner: Manifest | SyncResource) -> bool:
+    finalizer = names.MANIFEST_FINALIZER if isinstance(owner, Manifest) else names.SYNC_RESOURCE_FINALIZER
+    return owner.metadata.being_deleted and finalizer in owner.metadata.finalizers
+
+
+def found_before_in(owners: Iterable[Manifest | SyncResource]) -> frozenset[Identity]:
+    """Return the objects that existed in the SKR before any of these owners had them."""
+    return frozenset().union(*map(found_before, owners))
 
 
 def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:

@@ -55,7 +55,7 @@ from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
     Identity,
     among,
-    found_before,
+    found_before_in,
     identities,
     inventory_of,
     namespaces_in_removal,
@@ -174,14 +174,12 @@ def setup(
 
     def found_by_others(resource: SyncResource) -> frozenset[Identity]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
-        return frozenset().union(*map(found_before, modules), *map(found_before, siblings_of(resource)))
+        return found_before_in([*modules, *siblings_of(resource)])
 
     def in_removal_by_others(resource: SyncResource) -> frozenset[str]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
         in_place = filter(policies.is_in_place, siblings_of(resource))
-        return namespaces_in_removal(modules, names.MANIFEST_FINALIZER) | namespaces_in_removal(
-            in_place, names.SYNC_RESOURCE_FINALIZER
-        )
+        return namespaces_in_removal([*modules, *in_place])
 
     reader = SyncResourceReader(
         sync_resources,
