@@ -572,6 +572,22 @@ def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
 
 
+@pytest.mark.parametrize(("is_configured", "state"), [(False, State.WARNING), (True, State.DELETING)])
+def test_module_stays_where_its_next_version_lacks_all_objects_by_mistake(is_configured: bool, state: State) -> None:
+    """One that enables ModuleConfig has left all to its Module Manager."""
+    templates = [
+        builders.template(installs=True),
+        builders.template(version="0.2.0", enable_module_config=is_configured),
+    ]
+    offer = Offer.of(templates, [builders.release(regular="0.2.0")])
+    kyma = introduced(status=OTHERS_READY)
+    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    decided = planned(snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version="0.1.0"),)))
+    module = decided.status.modules[-1]
+    assert (module.state, module.version) == (state, "0.1.0")
+    assert any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp) == is_configured
+
+
 def test_module_that_installs_nothing_stays_while_its_descriptor_is_not_found() -> None:
     kyma = introduced(status=OTHERS_READY)
     kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))

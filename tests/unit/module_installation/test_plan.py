@@ -204,6 +204,14 @@ def test_default_module_cr_is_in_our_namespace_and_has_no_status() -> None:
     assert found.document["metadata"]["labels"][names.WATCHED_BY] == "kyma"
 
 
+def test_default_module_cr_has_no_owner_of_another_cluster() -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "one"}
+    owned = {**MODULE_CR, "metadata": {"name": "mine", "ownerReferences": [owner]}}
+    found = default_cr(manifest(spec={"resource": owned}))
+    assert found is not None
+    assert "ownerReferences" not in found.document["metadata"]
+
+
 def test_default_module_cr_is_where_it_says_or_nowhere_in_particular() -> None:
     elsewhere = {**MODULE_CR, "metadata": {"name": "mine", "namespace": "garden"}}
     placed = default_cr(manifest(spec={"resource": elsewhere}))

@@ -30,7 +30,9 @@ def changed(version: str, *manifests: Manifest, known: tuple[str, ...] = ()) -> 
     return changed_clusters({"regular": RolloutTarget(version)}, manifests, known)
 
 
-def fleet_with(*manifests: Manifest, max_changed: str, clusters: int = 100) -> tuple[Schedule, Cache[Any], Cache[Any]]:
+def fleet_with(
+    *manifests: Manifest, max_changed: str, clusters: int = 100, restricted: tuple[str, ...] = ()
+) -> tuple[Schedule, Cache[Any], Cache[Any]]:
     """Return the schedule of a fleet, with its caches of releases and rollouts."""
     installed: Cache[Any] = Cache([MANIFESTS_BY_MODULE])
     for each in manifests:
@@ -41,9 +43,18 @@ def fleet_with(*manifests: Manifest, max_changed: str, clusters: int = 100) -> t
     releases, rollouts = Cache[Any](), Cache[Any]()
     by_module = SimpleNamespace(by_index=lambda index, value: installed.by_index(index.name, value))
     caches = [SimpleNamespace(cache=each) for each in (releases, rollouts)]
-    offers: Any = Offers(SimpleNamespace(cache=Cache()), caches[0])  # type: ignore[arg-type]
+    templates: Any = SimpleNamespace(cache=Cache())
+    offers: Any = Offers(templates, caches[0], restricted=frozenset(restricted))  # type: ignore[arg-type]
     settings, readable = RolloutSettings(max_changed=max_changed), SimpleNamespace(set=lambda _: None)
-    parts: Any = (*caches, by_module, SimpleNamespace(cache=kymas), offers, ManualClock(), settings, readable)
+    parts: Any = (
+        *caches,
+        by_module,
+        SimpleNamespace(cache=kymas, get=kymas.get),
+        offers,
+        ManualClock(),
+        settings,
+        readable,
+    )
     return Schedule(*parts), releases, rollouts
 
 
@@ -127,3 +138,15 @@ def test_module_with_a_strategy_is_governed_whatever_changes() -> None:
     planned, releases, _ = fleet_with(max_changed="100%")
     put_release(releases, "0.1.0", **{names.ROLLOUT_STRATEGY: "careful"})
     assert planned.in_force() == {MODULE: {}}
+
+
+@pytest.mark.parametrize("restricted", [(MODULE,), ()])
+def test_restricted_module_without_a_selector_is_held_in_a_large_fleet(
+    restricted: tuple[str, ...],
+) -> None:
+    everywhere = [builders.manifest(kyma=str(number), name=f"{number}-{MODULE}") for number in range(30)]
+    schedule, releases, _ = fleet_with(*everywhere, max_changed="20%", restricted=restricted)
+    document = msgspec.to_builtins(builders.release(regular="1.0.0"))
+    document["metadata"]["managedFields"] = [{"manager": "team", "time": "2026-11-01T10:00:00Z"}]
+    releases.put(ObjectKey("kcp-system", MODULE), msgspec.convert(document, DatedReleaseMeta))
+    assert schedule.timing().held_removals.keys() == {*restricted}

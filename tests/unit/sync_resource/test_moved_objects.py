@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import KubeError, NotFound
+from kube_runtime import KubeError, NotFound, ObjectKey
 from kube_simulation import ApiRequest, Refuse, Rule, Simulation
 from kube_simulation.refusals import Refused
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed
-from lifecycle_manager.contract.resources import MANIFESTS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MANIFESTS, MODULE_CONFIGS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager_api import find, names
 from tests.integration.kube_runtime.things import as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
@@ -177,3 +177,53 @@ async def test_text_that_failed_does_not_look_as_if_it_were_new_at_each_attempt(
         with simulation.cluster("kcp").ruled_by(rule := StatesWritten()), pytest.raises(KubeError):
             await world.reconcile("m")
     assert {state for state, _ in rule.written} <= {"Error"}
+
+
+async def test_namespace_does_not_wait_for_the_module_that_waits_for_it(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    key = ObjectKey(KCP, "demo-cloud-resources")
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    await syncing.write("m", resource=as_text(shop))
+    await syncing.reconcile("m")
+    await modules.want([config_map("rest") | {"metadata": {"name": "rest", "namespace": "shop"}}], key)
+    await modules.reconcile(key)
+    config = {"metadata": {"name": "m", "namespace": KCP}, "spec": {"kyma": "demo", "module": "cloud-resources"}}
+    await syncing.kcp.create(MODULE_CONFIGS, config, KCP, field_manager="test")
+    await modules.delete(key=key)
+    await modules.see(MODULE_CONFIGS, None)
+    await modules.reconcile(key)
+    assert (await modules.condition(key=key)).message.startswith("waiting for deletion of the objects")
+    await syncing.see(MANIFESTS)
+    await syncing.see(MODULE_CONFIGS, None)
+    await syncing.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    for _ in range(5):
+        await syncing.reconcile("m")
+    assert await is_gone(syncing.kcp.get(SYNC_RESOURCES, "m", KCP))
+    await syncing.kcp.delete(MODULE_CONFIGS, "m", KCP)
+    await modules.see(MODULE_CONFIGS, None)
+    await modules.reconcile_until_gone(key)
+    assert await is_gone(syncing.skr.get(CONFIG_MAPS, "rest", "shop"))
+
+
+async def test_namespace_does_not_wait_for_what_a_module_may_not_delete(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    await modules.want([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}])
+    await modules.reconcile()
+    await syncing.write("m", resource=as_text({**config_map("x"), "metadata": {"name": "x", "namespace": "shop"}}))
+    await syncing.reconcile("m")
+    narrow = {"spec": {"namespaces": [SKR]}}
+    await syncing.kcp.merge_patch(MODULE_POLICIES, "cloud-resources", narrow, KCP, field_manager="test")
+    await syncing.see(MODULE_POLICIES)
+    await syncing.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    await syncing.reconcile("m")
+    assert await syncing.reason("m") == "PolicyViolation"
+    await modules.see(SYNC_RESOURCES, None)
+    await modules.delete()
+    for _ in range(5):
+        await modules.reconcile()
+    assert await modules.manifest() is None
+    assert not await is_gone(syncing.skr.get(CONFIG_MAPS, "x", "shop"))

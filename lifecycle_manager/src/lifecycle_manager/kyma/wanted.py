@@ -13,7 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from lifecycle_manager.contract.verdict import owning_configs
-from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED
+from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED, NOTHING_TO_INSTALL
 from lifecycle_manager.kyma.resolution import Installed, Resolution, limited, resolve
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.module_catalog import (
@@ -297,6 +297,8 @@ def _wanted(
     wanted = wanted_manifest(
         kyma, template, component, default_cr=default_cr, channel=channel, policy=policy, held=manifest
     )
+    if wanted is None and manifest is not None and not template.spec.enable_module_config:
+        return WantedModule(_without_objects(resolution, template, manifest), manifest, component=component.name)
     if wanted is not None and manifest is not None and resolution.keeps_content:
         wanted = with_content_of(manifest, wanted)
     return WantedModule(
@@ -317,6 +319,14 @@ def _unreadable(
     named = template if manifest is not None else None
     reason = DESCRIPTOR_UNVERIFIED if isinstance(error, DescriptorUnverified) else DESCRIPTOR_UNREADABLE
     return replace(resolution, state=State.ERROR, reason=reason, message=message, template=named)
+
+
+def _without_objects(resolution: Resolution, template: ModuleTemplate, manifest: Manifest) -> Resolution:
+    """Return that a version has nothing to install, nor anything else, by mistake: what is installed stays."""
+    version = manifest.spec.version
+    message = f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
+    message = f"{message}; version {version} stays"
+    return replace(resolution, state=State.WARNING, reason=NOTHING_TO_INSTALL, message=message, version=version)
 
 
 def _component_in_status(kyma: Kyma, module: str) -> str:

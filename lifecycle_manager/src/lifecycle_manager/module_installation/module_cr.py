@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime import InventoryEntry, KubernetesObject, Resource
+from kube_runtime.apply.documents import OF_THE_SERVER
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import Manifest, boolean, names, raw_object
 from lifecycle_manager_api.known_kinds import kind_refusal
 
-_OF_THE_SERVER = frozenset(
-    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
-)
+_OF_ITS_CLUSTER = OF_THE_SERVER | {"ownerReferences"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +83,13 @@ def owner_of(manifest: Manifest) -> str:
 
 
 def _document(wanted: dict[str, Any], metadata: dict[str, Any], name: str, owner: str) -> dict[str, Any]:
-    """Return what is created in some namespace: without status and the server's fields, with the Watcher's label.
+    """Return what is created in some namespace: without what is of another cluster, with the Watcher's label.
 
     Its annotation names the Manifest: so it is found after another version has another default.
     """
     labels: dict[str, str] = metadata["labels"] if isinstance(metadata.get("labels"), dict) else {}
     annotations: dict[str, str] = metadata["annotations"] if isinstance(metadata.get("annotations"), dict) else {}
-    kept = {key: value for key, value in metadata.items() if key not in _OF_THE_SERVER and key != "namespace"}
+    kept = {key: value for key, value in metadata.items() if key not in _OF_ITS_CLUSTER and key != "namespace"}
     kept |= {"name": name, "labels": {**labels, names.MANAGED_BY: names.LIFECYCLE_MANAGER, names.WATCHED_BY: "kyma"}}
     kept["annotations"] = {**annotations, names.OWNED_BY: owner}
     return {key: value for key, value in wanted.items() if key != "status"} | {"metadata": kept}

@@ -98,7 +98,7 @@ class SkrObjects:
             await self.create_namespaces(missing)
             self.namespaces = tuple(namespaces)
         result = await self.applier.apply(
-            objects, inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
+            map(_without_owners, objects), inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
         )
         if result.failed:
             self.namespaces = ()  # somebody may have deleted one
@@ -162,6 +162,14 @@ class SkrObjects:
         )
         staying = {each for each in applied.inventory if each.identity not in chosen}
         return ApplyResult(outcomes, tuple(sorted(staying.union(removed.inventory))))
+
+
+def _without_owners(thing: KubernetesObject) -> KubernetesObject:
+    """Return an object without the owners that its document names: for those of another cluster it would be deleted."""
+    if "ownerReferences" not in thing.document["metadata"]:
+        return thing
+    metadata = {key: value for key, value in thing.document["metadata"].items() if key != "ownerReferences"}
+    return replace(thing, document={**thing.document, "metadata": metadata})
 
 
 def released_metadata(owner: SetOwner | OwnObjects, live: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
-from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource, names
+from lifecycle_manager.contract.verdict import POLICY_VIOLATION
+from lifecycle_manager_api import Manifest, State, SyncedObject, SyncedReference, SyncResource, find, names
 from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
@@ -68,7 +69,13 @@ def namespaces_in_removal(owners: Iterable[Manifest | SyncResource]) -> frozense
 
 def _is_in_removal(owner: Manifest | SyncResource) -> bool:
     finalizer = names.MANIFEST_FINALIZER if isinstance(owner, Manifest) else names.SYNC_RESOURCE_FINALIZER
-    return owner.metadata.being_deleted and finalizer in owner.metadata.finalizers
+    return owner.metadata.being_deleted and finalizer in owner.metadata.finalizers and not _is_held_back(owner)
+
+
+def _is_held_back(owner: Manifest | SyncResource) -> bool:
+    """Tell whether only what its module may not delete is left of an owner that is being deleted."""
+    ready = find(owner.status.conditions, names.READY_CONDITION)
+    return owner.status.state is State.DELETING and ready is not None and ready.reason == POLICY_VIOLATION
 
 
 def found_before_in(owners: Iterable[Manifest | SyncResource]) -> frozenset[Identity]:

@@ -158,8 +158,8 @@ class Schedule:
         now = self.clock.monotonic()
         if state != self.releases.cache.changes or now - counted_at >= RECOUNT_SECONDS:
             held = {}
-            for release in self.releases.cache.list():
-                if release.spec.kyma_selector is not None:
+            for release in self.offers.current().releases.values():  # a restricted module has a selector there
+                if release.spec.kyma_selector is not None and isinstance(release, DatedReleaseMeta):
                     since = waiting_since(release.metadata.written_at, self._excluded(release), self.max_changed())
                     held |= {release.spec.module_name: since} if since is not None else {}
             self._held = (self.releases.cache.changes, now, held)

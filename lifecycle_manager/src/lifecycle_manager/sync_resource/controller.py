@@ -38,7 +38,7 @@ from kube_runtime import (
     RequestTooLarge,
     Result,
 )
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
@@ -49,7 +49,7 @@ from lifecycle_manager.contract.signals import (
     SyncResourceApplied,
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
-from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
@@ -111,7 +111,7 @@ def setup(
         namespace=None,
         indexes=[SYNC_RESOURCES_BY_KYMA, SYNC_RESOURCES_BY_CLAIM, SYNC_RESOURCES_WAITING],
     )
-    configs = manager.informer(MODULE_CONFIGS, namespace=None)
+    configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
     kymas = manager.informer(KYMAS, namespace=names.KCP_NAMESPACE)
     manifests = manager.informer(MANIFESTS, namespace=names.KCP_NAMESPACE, indexes=[MANIFESTS_BY_KYMA])
     policies = Policies.watched_by(manager)
@@ -179,7 +179,10 @@ def setup(
     def in_removal_by_others(resource: SyncResource) -> frozenset[str]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
         in_place = filter(policies.is_in_place, siblings_of(resource))
-        return namespaces_in_removal([*modules, *in_place])
+        configured = {each.spec.module for each in configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)}
+        waiting = configured & {resource.spec.module}  # the removal of this module waits for its SyncResources
+        others = (each for each in modules if module_of_manifest(each) not in waiting)
+        return namespaces_in_removal([*others, *in_place])
 
     reader = SyncResourceReader(
         sync_resources,
@@ -247,12 +250,16 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             return await self._remove(seen, objects)
         if (refusal := rules.objection(seen)) is not None:
             return stopped(seen, objects.resource, refusal)
-        await objects.resolve(seen.objects)
+        await objects.resolve(seen.objects, is_complete=statuses.was_applied(seen.resource))
         if (refusal := rules.objection(seen, objects.wanted)) is not None:
             return stopped(seen, objects.resource, refusal)
         await objects.record_intent(statuses.begun)
         applied = await objects.apply(
-            seen.objects, seen.inventory, recheck=rules.recheck(seen), namespaces=rules.namespaces(seen)
+            seen.objects,
+            objects.intended,
+            recheck=rules.recheck(seen),
+            new=frozenset(without(objects.wanted, seen.inventory)),
+            namespaces=rules.namespaces(seen),
         )
         if prunes := seen.resource.spec.prune:
             applied = await objects.prune(applied)
@@ -282,7 +289,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             if removed.inventory:
                 status = statuses.deleting(objects.resource, removed, seen.now, held)
                 pause = IN_USE_SECONDS if removed.held else READINESS_SECONDS
-                return SetReport(status=status, requeue_after=pause)
+                return SetReport(status=status, requeue_after=pause, error=removed.first_failure)
         if held and rules.is_kept(seen):
             status = statuses.holding(objects.resource, held, violations, seen.now)
             return SetReport(status=status, requeue_after=seen.interval_seconds)

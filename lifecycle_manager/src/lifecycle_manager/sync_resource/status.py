@@ -88,12 +88,18 @@ def begun(
         before,
         state=State.PROCESSING if (fresh and not is_retry) or before.state is State.EMPTY else before.state,
         synced=(*before.synced, *map(pending_object, fresh)),
-        found=(*before.found, *references_to(among(fresh, found))),
+        found=references_to(among(intended, found)),
     )
     room = min(MAX_STATUS_BYTES, MAX_OBJECT_BYTES - stored_size(resource.spec.resource)) if fresh else 0
     if fresh and len(msgspec.json.encode(status)) > room:
         raise TooManyObjects(f"{len(status.synced)} objects are too many; split them into several SyncResources")
     return status
+
+
+def was_applied(resource: SyncResource) -> bool:
+    """Tell whether all of the inventory was applied when a SyncResource was reconciled last."""
+    known = find(resource.status.conditions, APPLIED)
+    return known is not None and known.status == "True"
 
 
 def is_refused(resource: SyncResource, reason: str) -> bool:
@@ -115,7 +121,8 @@ def unreachable(resource: SyncResource, failure: SkrFailure, now: datetime) -> S
     """Return the status of a SyncResource whose cluster can't be reached. Its objects stay as they were."""
     why = (failure.reason, failure.message)
     conditions: list[NewCondition] = [(APPLIED, "Unknown", *why), (READY, "False", *why)]
-    return _status(resource, now, State.ERROR, resource.status.synced, conditions)
+    state = State.DELETING if resource.metadata.being_deleted else State.ERROR
+    return _status(resource, now, state, resource.status.synced, conditions)
 
 
 def applied(
@@ -181,7 +188,8 @@ def deleting(
 ) -> SyncResourceStatus:
     """Return the status of a SyncResource whose objects are being deleted, but for those that are held back."""
     waits = ", ".join(f"{entry.kind} {entry.name}" for entry in result.inventory)
-    reason, message = DELETING, f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
+    waits = f"waits for {counted(len(result.inventory), 'object')} to be deleted: {waits}"
+    reason, message = DELETING, "; ".join((waits, *map(failure_message, result.failed)))
     if result.held:
         in_use = "; ".join(map(held_message, result.held))
         reason, message = OBJECTS_IN_USE, f"delete them first; they would be deleted as well: {in_use}"

@@ -38,11 +38,15 @@ def check_namespace(metadata: Document, request: ApiRequest) -> None:
 
 
 def check_identity(before: Document, after: Document, kind: Kind, request: ApiRequest) -> None:
-    """Refuse another uid than the one that is there."""
+    """Refuse another uid than the one that is there, or another time in which it is deleted."""
     uid = after["metadata"].get("uid")
     if uid and uid != before["metadata"]["uid"]:
         cause = FieldCause("FieldValueInvalid", f'Invalid value: "{uid}": field is immutable', "metadata.uid")
         raise invalid(kind, request.name, [cause, cause])
+    seconds = after["metadata"].get("deletionGracePeriodSeconds")
+    if seconds is not None and seconds != before["metadata"].get("deletionGracePeriodSeconds"):
+        message, field = f"Invalid value: {seconds}: field is immutable", "metadata.deletionGracePeriodSeconds"
+        raise invalid(kind, request.name, [FieldCause("FieldValueInvalid", message, field)])
 
 
 def refuse_unknown(document: Document, kind: Kind, request: ApiRequest) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
-from kube_runtime.apply.documents import content_to_apply
+from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
@@ -307,7 +307,7 @@ class Applier:
 
     def _document(self, wanted: KubernetesObject, entry: InventoryEntry) -> JsonObject:
         """Return the document as it is sent: with namespace, labels and annotations, without what is not ours."""
-        metadata = {key: value for key, value in wanted.document["metadata"].items() if key not in _OF_THE_SERVER}
+        metadata = {key: value for key, value in wanted.document["metadata"].items() if key not in OF_THE_SERVER}
         metadata.pop("namespace", None)
         if entry.namespace:
             metadata["namespace"] = entry.namespace
@@ -337,11 +337,6 @@ class _Terms:
 
     def rechecks(self, entry: InventoryEntry) -> bool:
         return self.recheck if isinstance(self.recheck, bool) else entry.identity in self.recheck
-
-
-_OF_THE_SERVER = frozenset(
-    {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"}
-)
 
 
 def _rank(wanted: KubernetesObject) -> int:

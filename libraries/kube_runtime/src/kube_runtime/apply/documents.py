@@ -9,6 +9,19 @@ from kube_runtime.resource import JsonObject
 
 INJECTED_BY = "cert-manager.io/inject-"
 """The prefix of annotations that ask cert-manager to fill in a CA."""
+OF_THE_SERVER = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Fields of metadata that a server fills in."""
 _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 

@@ -1,0 +1,99 @@
+"""What users create while the outcome of an apply is not known stays theirs."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from kube_runtime import Forbidden, NotFound, ServerUnavailable
+from kube_simulation import ApiRequest, Refuse, Simulation
+from kube_simulation.refusals import Refused
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
+from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.sync_resource.status import unreachable
+from lifecycle_manager_api import State, find, names
+from tests import builders
+from tests.kinds import CONFIG_MAPS, NAMESPACES
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
+from tests.unit.sync_resource.test_written_objects import remove
+from tests.waiting import is_gone
+
+
+@pytest.fixture
+async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
+    async with syncing(simulation) as made, made.process():
+        yield made
+
+
+def is_applied(request: ApiRequest) -> bool:
+    return (request.verb, request.name) == ("apply", "mine")
+
+
+def is_namespace(request: ApiRequest) -> bool:
+    return request.verb == "create" and request.kind is not None and request.kind.kind == "Namespace"
+
+
+async def test_object_that_users_create_while_a_webhook_fails_stays_theirs(
+    world: Syncing, simulation: Simulation
+) -> None:
+    await world.write("m", "mine")
+    with simulation.cluster("skr").ruled_by(Refuse(is_applied)), pytest.raises(ServerUnavailable):
+        await world.reconcile("m")
+    document = {"metadata": {"name": "mine", "namespace": SKR}, "data": {"mine": "1"}}
+    await world.skr.create(CONFIG_MAPS, document, SKR, field_manager="user")
+    await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"
+    await remove(world)
+    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))
+
+
+async def test_object_that_users_create_with_its_refused_namespace_stays_theirs(
+    world: Syncing, simulation: Simulation
+) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: shop}\n"
+    await world.write("m", resource=text, annotations={names.CREATE_NAMESPACES: "true"})
+    refused = Refuse(is_namespace, refused=Refused(403, "Forbidden", "a policy"))
+    with simulation.cluster("skr").ruled_by(refused), pytest.raises(Forbidden):
+        await world.reconcile("m")
+    await world.skr.create(NAMESPACES, {"metadata": {"name": "shop"}}, field_manager="user")
+    document = {"metadata": {"name": "mine", "namespace": "shop"}, "data": {"mine": "1"}}
+    await world.skr.create(CONFIG_MAPS, document, "shop", field_manager="user")
+    await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"
+    await remove(world)
+    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", "shop"))
+
+
+async def test_object_that_is_refused_again_and_again_has_nothing_written(world: Syncing) -> None:
+    await world.write("m", resource="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: shop}\n")
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            await world.reconcile("m")
+    first = await world.kcp.get(SYNC_RESOURCES, "m", KCP)
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            await world.reconcile("m")
+    assert await world.kcp.get(SYNC_RESOURCES, "m", KCP) == first
+    await remove(world)
+
+
+async def test_refused_deletion_is_reported(world: Syncing, simulation: Simulation) -> None:
+    await world.write("m", "mine")
+    await world.reconcile("m")
+    await world.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    denied = Refused(403, "Forbidden", "admission webhook 'keep' denied the request: it is in use")
+    rule = Refuse(lambda it: (it.verb, it.name) == ("delete", "mine"), refused=denied)
+    with simulation.cluster("skr").ruled_by(rule), pytest.raises(Forbidden):
+        await world.reconcile("m")
+    status = (await world.kcp.get(SYNC_RESOURCES, "m", KCP)).status
+    ready = find(status.conditions, "Ready")
+    assert ready is not None
+    assert "denied the request: it is in use" in ready.message
+    assert status.state is State.DELETING
+
+
+def test_deletion_in_a_cluster_that_does_not_answer_stays_one() -> None:
+    now = datetime.now(UTC)
+    resource = builders.sync_resource(deletionTimestamp=now)
+    status = unreachable(resource, SkrFailure("SKRUnreachable", "no answer"), now)
+    assert status.state is State.DELETING
