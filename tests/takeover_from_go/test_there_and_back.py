@@ -171,11 +171,12 @@ class WatchedCluster:
     event_port: int
 
 
-async def test_check_finds_nothing_in_the_way(stage: Stage, before: dict[str, str]) -> None:
+async def test_check_finds_that_no_lease_is_held_and_nothing_else(stage: Stage, before: dict[str, str]) -> None:
     result = await run_klm(stage.kubeconfig, "adopt", "--check", "--sample", "2", "-o", "json")
-    assert result.code == 0, result.text + result.errors
+    assert result.code == 1, result.text + result.errors
     found = json.loads(result.text)
-    assert found["inTheWay"] == []
+    (obstacle,) = found["inTheWay"]
+    assert "klm-controller-manager runs without --leader-elect" in obstacle["text"]
     assert [each["name"] for each in found["former"]] == ["klm-controller-manager"]
     assert found["counts"]["manifests"] == 7 + 5
     assert [(each["error"], each["foreign"], each["missing"]) for each in found["clusters"]] == [("", 0, 0)] * 2

@@ -95,6 +95,25 @@ def test_lease_of_somebody_unknown_is_in_the_way() -> None:
     assert texts(seen(deployments=former, lease=lease("laptop_1f", NOW - timedelta(hours=1)))) == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "replicas", "is_in_the_way"),
+    [
+        ((), 1, True),
+        (("--leader-elect=false",), 1, True),
+        (("--leader-elect", "--leader-elect=false"), 1, True),
+        (("-leader-elect=true",), 1, False),
+        ((), 0, False),
+    ],
+)
+def test_former_version_that_holds_no_lease_is_in_the_way_while_it_runs(
+    arguments: tuple[str, ...], replicas: int, is_in_the_way: bool
+) -> None:
+    document = deployment(*arguments)
+    document["spec"]["replicas"] = replicas
+    found = seen(deployments=former_deployments([document]))
+    assert ("runs without --leader-elect" in texts(found)) is is_in_the_way
+
+
 def test_ca_has_to_exist_and_to_last() -> None:
     assert "does not exist" in texts(seen(secrets=FormerSecrets("istio-system")))
     ending = FormerSecrets("istio-system", has_ca=True, ca_until=NOW + timedelta(days=1))

@@ -56,6 +56,7 @@ def test_no_option_of_this_version_is_without_effect() -> None:
         (["--listener-port-overwrite", "9443", "--leader-elect=false"], ["--no-leader-elect"]),
         (["--pprof", "--leader-elect"], ["--leader-elect"]),
         (["-leader-elect=true"], ["--leader-elect"]),
+        (["--enable-purge-finalizer=true"], ["--enable-purge-finalizer"]),  # of versions before 1.21
         (["--log-level", "0"], ["--log-level=INFO"]),
         (["--log-level=-4"], ["--log-level=DEBUG"]),
         (["--log-level=WARNING"], ["--log-level=WARNING"]),

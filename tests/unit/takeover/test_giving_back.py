@@ -13,6 +13,7 @@ from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_takeover.adoption import back
 from kyma_takeover.adoption.cluster import report_of
+from kyma_takeover.adoption.deployment import REPLICAS_BEFORE
 from kyma_takeover.adoption.giving_back import GivingBack
 from kyma_takeover.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
@@ -20,6 +21,7 @@ from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
 from tests import builders
+from tests.kinds import DEPLOYMENTS
 from tests.waiting import eventually
 from tests.world import KCP, NO_API, PERMISSIVE, World, open_world
 
@@ -124,6 +126,21 @@ async def test_control_plane_is_given_back_although_the_cluster_can_not_be_read(
     assert (status.records, status.conditions) == (SkrRecords(), ())
 
 
+async def test_control_plane_is_given_back_although_a_cluster_answers_nonsense(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def misread(*_: object) -> int:
+        raise LookupError("metadata")
+
+    await world.register("other")
+    labels = {"labels": {names.KYMA_NAME: "other"}}
+    await world.kcp.merge_patch(SECRETS, "demo-webhook-tls", {"metadata": labels}, KCP, field_manager="test")
+    monkeypatch.setattr(GivingBack, "_cluster", misread)
+    with pytest.raises(LookupError):
+        await GivingBack(world.kcp, PERMISSIVE).kyma(await world.kcp.get(KYMAS, "other", KCP))
+    assert "demo-webhook-tls" not in {each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items}
+
+
 async def test_records_of_a_cluster_are_gone_before_anything_of_it_is_given_back(world: World) -> None:
     unanswered = NeverAnswer(lambda request: request.kind is not None and request.kind.plural == SECRETS.plural)
     world.cluster("kcp").add_rule(unanswered)
@@ -160,6 +177,13 @@ async def test_cluster_that_can_not_be_read_is_named_and_delays_no_other_step(
     assert "not given back: Kyma demo: no access" in capsys.readouterr().out
     found = await metadata(world)
     assert (dict(found.labels), dict(found.annotations)) == ({}, {})
+
+
+async def test_label_that_selects_a_kyma_for_another_version_stays(world: World) -> None:
+    labels = {"example.com/by": "go"}
+    await world.kcp.apply(KYMAS, "demo", kyma_document({}, **labels), KCP, field_manager="test")
+    assert await steps_of(world).back() == 1
+    assert dict((await metadata(world)).labels) == labels
 
 
 async def test_pause_stays_one_there_and_back(world: World) -> None:
@@ -271,6 +295,28 @@ async def test_nothing_is_written_without_an_answer(world: World) -> None:
                 continue
     assert await metadata(world) == before
     assert [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items] == ["demo-webhook-tls"]
+
+
+async def test_labels_that_no_kyma_has_are_named_and_nothing_is_restarted(world: World) -> None:
+    scope = AdoptionScope(selector="example.com/batch=7", split=SPLIT)
+    for steps in (replace(steps_of(world), subjects=scope).adopt, replace(steps_of(world), subjects=scope).back):
+        with pytest.raises(Problem, match=r"no Kyma in kcp-system has the labels 'example\.com/batch=7'"):
+            await steps()
+
+
+async def test_former_version_that_runs_nowhere_after_the_way_back_is_named(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    container = {"name": "manager", "image": "r/lifecycle-manager:1", "command": ["/manager"]}
+    spec = {"replicas": 0, "template": {"spec": {"containers": [container]}}}
+    document = {"metadata": {"name": "klm-controller-manager"}, "spec": spec}
+    await world.kcp.apply(DEPLOYMENTS, "klm-controller-manager", document, KCP, field_manager="test")
+    await steps_of(world, split=False).back()
+    assert "no Deployment of the former version has replicas: scale it up" in capsys.readouterr().out
+    note = {"metadata": {"annotations": {REPLICAS_BEFORE: "2"}}}
+    await world.kcp.merge_patch(DEPLOYMENTS, "klm-controller-manager", note, KCP, field_manager="test")
+    await steps_of(world, split=False).back()
+    assert "no Deployment of the former version" not in capsys.readouterr().out
 
 
 async def test_finalizer_of_this_version_leaves_sync_resources_of_the_kymas_alone(world: World) -> None:

@@ -7,12 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 import pytest_asyncio
+import typer
 from prometheus_client import CollectorRegistry
 
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.sharding import Alone
+from kyma_fleet import running
+from kyma_takeover.adoption import steps
+from kyma_takeover.cli import adopt
 from kyma_takeover.extension import FROM_GO
-from kyma_takeover.lease import WholeFleet
+from kyma_takeover.lease import LEASE, LEASES, FormerLease, WholeFleet
 from kyma_takeover.split import SelectedKymas
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
@@ -122,6 +126,22 @@ async def test_events_of_other_kymas_are_those_of_an_unknown_runtime(world: Worl
         publisher.kymas_of(verified("a-other"))
 
 
+async def test_work_begins_again_where_the_lease_is_deleted_after_an_outage(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.kcp.create(LEASES, {"metadata": {"name": LEASE}}, KCP, field_manager="test")
+    lease, regained = FormerLease(world.manager, world.kcp), list[str]()
+    lease.when_regained(lambda: regained.append("again"))
+    await lease.wait()
+    assert lease.is_held
+    monkeypatch.setattr("kyma_takeover.lease.elapsed", lambda: float("inf"))  # it was not renewed for long
+    assert not lease.is_held
+    await world.kcp.delete(LEASES, LEASE, KCP)
+    await lease.wait()
+    assert lease.is_held
+    assert regained == ["again"]
+
+
 def test_fleet_is_split_by_an_option_alone() -> None:
     def settings(*labels: str) -> Settings:
         given: dict[str, Any] = {"kyma_selector": labels}
@@ -134,6 +154,27 @@ def test_fleet_is_split_by_an_option_alone() -> None:
     assert isinstance(FROM_GO.sharding(settings("example.com/by=python"), replicas), SelectedKymas)
     with pytest.raises(SettingsInvalid, match="expected key=value"):
         settings("example.com/by in (python)")
+
+
+def labels_of_adopt(given: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str] | None:
+    """Return the labels by which `klm adopt --kyma-selector` selects Kymas."""
+    scopes: list[tuple[object, object, dict[str, str] | None]] = []
+    monkeypatch.setattr(steps, "AdoptionScope", lambda *scope: scopes.append(scope))
+    monkeypatch.setattr(running, "run", lambda *_: None)
+    adopt(["demo"], kyma_selector=[given])
+    ((_, _, found),) = scopes
+    return found
+
+
+def test_labels_are_read_by_klm_adopt_as_by_klm_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {"example.com/by": "python", "region": "eu"}
+    assert labels_of_adopt("example.com/by=python,region=eu", monkeypatch) == two
+
+
+@pytest.mark.parametrize("given", ["", ",", "=python", "by", "example com/by=python", "by=in eu"])
+def test_labels_that_no_kyma_can_have_are_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(typer.BadParameter, match="expected key=value"):
+        labels_of_adopt(given, monkeypatch)
 
 
 @pytest.mark.parametrize(

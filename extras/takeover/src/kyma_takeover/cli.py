@@ -70,12 +70,15 @@ def adopt(
     klm adopt --kyma-selector by=python -l batch=1    a batch of Kymas
     klm adopt --kyma-selector by=python --back demo   and back
     """
+    from pydantic import ValidationError
+
     from kube_runtime import KubeconfigPolicy
     from kyma_fleet.asking import confirmed
     from kyma_fleet.running import run
     from kyma_fleet.screen import Screen
     from kyma_takeover.adoption import command
     from kyma_takeover.adoption.steps import AdoptionScope, AdoptionSteps
+    from kyma_takeover.settings import TakeoverSettings
 
     chosen = sum(map(bool, (kymas, labels, everything)))
     if check and (back or kyma_selector):
@@ -86,7 +89,11 @@ def adopt(
         raise typer.BadParameter("--where-possible belongs to --back")
     if chosen > 1 or bool(kyma_selector) != bool(chosen):
         raise typer.BadParameter("--kyma-selector needs one of Kymas, -l and --all, and they need it")
-    if any(not each.partition("=")[1] for each in kyma_selector or ()):
+    try:
+        split = TakeoverSettings.model_validate({"kyma_selector": kyma_selector or ()}).labels
+    except ValidationError as error:
+        raise typer.BadParameter(f"--kyma-selector: {error.errors()[0]['msg']}") from None
+    if kyma_selector and not split:
         raise typer.BadParameter("--kyma-selector: expected key=value")
     screen = Screen.of_process(output)
     policy = KubeconfigPolicy.permissive() if insecure else KubeconfigPolicy.strict()
@@ -103,7 +110,6 @@ def adopt(
                 policy=policy,
             ),
         )
-    split = {key: value for key, _, value in (each.partition("=") for each in kyma_selector or ())}
     subjects = AdoptionScope(tuple(kymas or ()), labels, split or None)
 
     async def steps(kcp: "Client") -> int:

@@ -56,7 +56,7 @@ WITHOUT_EFFECT: Mapping[str, str] = {
 _BOOLEAN = frozenset({"pprof"})
 """Of these, the options that may have no value."""
 
-_SWITCHES = frozenset({"enable-webhooks", "leader-elect"})
+_SWITCHES = frozenset({"enable-purge-finalizer", "enable-webhooks", "leader-elect"})
 """Options without a value, in Go with one."""
 
 

@@ -157,7 +157,8 @@ class FormerLease:
                 if not objection:
                     await self._hold(lease, began)
         except NotFound:
-            objection, self._act_until = "", None
+            objection = ""
+            self._may_act_until(None)
         except Conflict:  # by another replica, or by the former version: the next turn sees whose it is
             return False
         except (KubeError, TimeoutError) as error:
@@ -177,7 +178,10 @@ class FormerLease:
         version = {"resourceVersion": lease["metadata"]["resourceVersion"]}
         patch = {"metadata": version, "spec": held}
         await self.kcp.merge_patch(LEASES, LEASE, patch, names.KCP_NAMESPACE, field_manager=names.LIFECYCLE_MANAGER)
-        was_held, self._act_until = self.is_held, began + self.timing.act_seconds
+        self._may_act_until(began + self.timing.act_seconds)
+
+    def _may_act_until(self, until: float | None) -> None:
+        was_held, self._act_until = self.is_held, until
         if not was_held:
             log.warning("the Lease of the former version is held again")
             for regained in self._regained:

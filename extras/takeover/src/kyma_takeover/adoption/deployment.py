@@ -71,6 +71,12 @@ def former_deployments(documents: Iterable[Mapping[str, Any]]) -> list[Deploymen
     return [Deployment.of(each) for each in documents if _is_former(each)]
 
 
+def elects_leader(deployment: Deployment) -> bool:
+    """Tell whether the former version holds its Lease while it works: by default it has none."""
+    switches = [each.argument for each in taken(deployment.arguments) if each.option == "--leader-elect"]
+    return switches[-1:] == ["--leader-elect"]
+
+
 def options_of(arguments: Sequence[str]) -> list[FormerOption]:
     """Return what each option of a command line is for this version."""
     return [_option(each.option, each.argument, each.warning) for each in taken(arguments)]

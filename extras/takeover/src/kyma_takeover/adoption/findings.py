@@ -9,7 +9,7 @@ from kube_runtime.ages import age
 from kyma_fleet.checking.findings import of_version
 from kyma_takeover.adoption.cluster import ClusterReport
 from kyma_takeover.adoption.counts import CountedNames, named
-from kyma_takeover.adoption.deployment import Deployment, FormerOption, options_of
+from kyma_takeover.adoption.deployment import Deployment, FormerOption, elects_leader, options_of
 from kyma_takeover.adoption.reading import ACCESSES, FormerControlPlane
 from kyma_takeover.certificates import CA_SECRET
 from kyma_takeover.lease import LEASE, holder_of
@@ -137,6 +137,10 @@ def _in_the_way(seen: FormerControlPlane) -> Iterator[Obstacle]:
     if holder and not known and "Deployment" not in seen.unread:
         text = f"Lease {LEASE} is held by {holder}, which is no Pod of a Deployment of the former version"
         yield Obstacle(text, "find out what it is, and stop it")
+    for each in seen.deployments:
+        if each.replicas and not elects_leader(each):
+            text = f"Deployment {each.name} runs without --leader-elect: no Lease keeps this version off while it works"
+            yield Obstacle(text, "run klm adopt, which stops it, before this version is installed")
     for title, why in seen.unread.items():
         yield Obstacle(f"{title} can't be read: {why}", "run this as an administrator of the control plane")
     yield from _unusable_objects(seen)

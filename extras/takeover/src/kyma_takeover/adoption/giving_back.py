@@ -15,7 +15,6 @@ from kube_runtime import (
     JsonObject,
     KindUnknown,
     KubeconfigPolicy,
-    KubeError,
     NotFound,
     Resource,
     find_object,
@@ -23,7 +22,6 @@ from kube_runtime import (
 from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.finalizers import remove_finalizers
 from kyma_fleet.comparison import cluster_of
-from kyma_fleet.problems import Problem
 from kyma_fleet.reviews import missing_rights
 from kyma_fleet.text import plain
 from kyma_takeover.adoption import back
@@ -79,7 +77,7 @@ class GivingBack:
     async def kyma(self, kyma: Kyma) -> int:
         """Change what the former version would not take for its own. Raises Problem, KubeError.
 
-        Where the cluster can't be reached, the control plane is changed all the same: what this version has there would
+        Where the cluster can't be read, the control plane is changed all the same: what this version has there would
         keep the former one from the cluster for ever.
         """
         name = kyma.metadata.name
@@ -89,7 +87,7 @@ class GivingBack:
         try:
             async with cluster_of(self.kcp, name, is_labelled=False, policy=self.policy) as skr:
                 changed += await self._cluster(skr, name, manifests)
-        except (Problem, KubeError):
+        except CLUSTER_ERRORS:
             await self._control_plane(name, manifests)
             raise
         return changed + await self._control_plane(name, manifests)

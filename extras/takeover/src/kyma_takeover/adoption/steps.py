@@ -101,6 +101,8 @@ class AdoptionSteps:
         if whole:
             await self._release_lease()
             await self._scale(await self._former(), to_zero=False, what="the former version")
+            if not any(each.replicas for each in await self._former()):
+                self._say("no Deployment of the former version has replicas: scale it up, for nothing works until then")
         if failed:
             self._say(f"{counted(failed, 'cluster')} not given back: put that in order, then run this again")
         return 1 if failed else 0
@@ -110,7 +112,10 @@ class AdoptionSteps:
             found = [await self.kcp.get(KYMAS, name, names.KCP_NAMESPACE) for name in self.subjects.kymas]
             return frozenset(each.metadata.name for each in found)
         pages = self.kcp.pages(KYMAS, names.KCP_NAMESPACE, label_selector=self.subjects.selector or None)
-        return frozenset([each.metadata.name async for page in pages for each in page.items])
+        chosen = frozenset([each.metadata.name async for page in pages for each in page.items])
+        if self.subjects.selector and not chosen:
+            raise Problem(f"no Kyma in {names.KCP_NAMESPACE} has the labels {self.subjects.selector!r}")
+        return chosen
 
     async def _kymas(self, chosen: Collection[str]) -> AsyncIterator[ObjectMeta]:
         async for page in self.kcp.pages(KYMAS, names.KCP_NAMESPACE):
@@ -193,7 +198,7 @@ class AdoptionSteps:
 
     def _given_back(self, metadata: ObjectMeta) -> Patch | None:
         """Return what gives a Kyma back; the label that selects it goes last, so that another run finds it."""
-        present = sorted((self.subjects.split or {}).keys() & metadata.labels.keys())
+        present = sorted(key for key, _ in (self.subjects.split or {}).items() & metadata.labels.items())
         patch = _unmarked(metadata) or {}
         labels = {**patch.get("labels", {}), **dict.fromkeys(present)}
         return {**patch, "labels": labels} if patch or labels else None
