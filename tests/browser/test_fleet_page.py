@@ -365,3 +365,79 @@ async def test_ten_thousand_clusters_are_shown(fleet: Fleet, address: str, page:
     await photograph(page, "fleet")
     fleet.put("kyma-09999", "Error", "no nodes")
     await expect(page.locator("#k-kyma-09999")).to_have_class(ERROR, timeout=10_000)
+
+
+@pytest.mark.parametrize("path", ["/kymas/demo", "/rollouts/api-regular-2", "/modules/api-gateway"])
+async def test_page_of_what_is_gone_says_so(fleet: Fleet, address: str, browser: Browser, path: str) -> None:
+    context = await browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    page = await context.new_page()
+    fleet.put("demo")
+    fleet.rollouts.append(rollout("api"))
+    await page.goto(address + path)
+    await expect(page.locator(".as-of")).to_be_visible()
+    fleet.kymas.clear()
+    fleet.rollouts.clear()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Not found", timeout=10_000)
+    await context.close()
+
+
+async def test_change_leaves_what_is_typed(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 200)
+    await page.goto(address)
+    await page.get_by_label("Name or cause").fill("kyma-00097")
+    await expect(page.locator(".squares > a")).to_have_count(1)
+    fleet.put("kyma-00097", "Error", "no nodes")
+    await expect(page.locator(".worst")).to_contain_text("no nodes", timeout=5_000)
+    await expect(page.locator(".worst tbody tr")).to_have_count(1)
+
+
+async def test_hidden_tabs_leave_the_connections_of_a_browser_to_others(
+    fleet: Fleet, address: str, browser: Browser
+) -> None:
+    many(fleet, 10)
+    context = await browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+    tabs = [await context.new_page() for _ in range(8)]  # a browser has six connections for all tabs of a host
+    for tab in tabs:
+        await tab.goto(address)
+        await expect(tab.locator("#k-kyma-00005")).to_be_visible()
+        await turn(tab, hidden="true")
+    fleet.put("kyma-00005", "Error", "no nodes")
+    await turn(tabs[0], hidden="false")
+    await expect(tabs[0].locator("#k-kyma-00005")).to_have_class(ERROR, timeout=5_000)
+    await expect(tabs[0].locator("#stale")).to_be_hidden()
+    await context.close()
+
+
+async def turn(tab: Page, *, hidden: str) -> None:
+    """Hide or show a tab, as a window does: without a window all are shown."""
+    await tab.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }})")
+    await tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def test_change_and_alt_leave_the_way_of_the_keyboard(fleet: Fleet, address: str, page: Page) -> None:
+    many(fleet, 200)
+    await page.goto(address)
+    square = page.locator("#k-kyma-00000")
+    await square.focus()
+    fleet.put("kyma-00000", "Error", "no nodes")
+    await expect(square).to_have_class(re.compile("changed"), timeout=5_000)
+    await expect(page.locator(".squares > a[tabindex='0']")).to_have_count(1)
+    await page.keyboard.press("Alt+ArrowRight")
+    await expect(square).to_be_focused()
+
+
+async def test_link_of_another_site_leads_a_signed_in_user_to_its_page(
+    fleet: Fleet, address: str, browser: Browser
+) -> None:
+    fleet.put("demo")
+    page = await browser.new_page()
+    own = address.replace("127.0.0.1", "localhost")
+    await page.goto(own)
+    await page.get_by_label("Token").fill(TOKEN)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Fleet")
+    link = f'<a href="{own}/kymas/demo?a=b">demo fails</a>'
+    await page.route("http://chat.example/", lambda route: route.fulfill(body=link, content_type="text/html"))
+    await page.goto("http://chat.example/")
+    await page.get_by_role("link").click()
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("demo", timeout=5_000)

@@ -400,6 +400,7 @@ ATTACKS: dict[str, tuple[int, Reason, Callable[[Message], Message]]] = {
     "a compressed body": (415, Reason.MEDIA_TYPE, having(Content_Encoding="gzip")),
     "a body of bytes that are no text": (400, Reason.MALFORMED, other(body=b"\xff\xfe{}")),
     "an empty body": (400, Reason.MALFORMED, other(body=b"")),
+    "a slash at the end of the path": (404, Reason.UNKNOWN_PATH, other(path="/v2/lifecycle-manager/event/")),
     "a path that climbs": (404, Reason.UNKNOWN_PATH, other(path="/v2/../v2/lifecycle-manager/event/..")),
     "a manager in other letters": (404, Reason.UNKNOWN_MANAGER, other(path="/v2/Lifecycle-Manager/event")),
     "an encoded slash in the path": (401, Reason.SIGNATURE, other(path="/v2/lifecycle-manager%2Fevent")),

@@ -1,5 +1,8 @@
 """Requests of the API server for validation: what is malformed is refused as such, and objects get a verdict."""
 
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
 import httpx
 import msgspec
 import pytest
@@ -84,3 +87,20 @@ async def test_invalid_object_is_answered_with_its_error(item: object, message: 
     answer = (await post(msgspec.json.encode(review))).json()["response"]
     assert (answer["uid"], answer["allowed"], answer["status"]["code"]) == ("u1", False, 422)
     assert message in answer["status"]["message"]
+
+
+async def test_request_that_ends_in_the_middle_is_no_error() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+    parts: Iterator[MutableMapping[str, Any]] = iter(
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    )
+
+    async def receive() -> MutableMapping[str, Any]:
+        return next(parts)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/validate/syncresources", "headers": [], "query_string": b""}
+    await create_app({"syncresources": validator_for(SyncResource)})(scope, receive, send)
+    assert sent[0]["status"] == 400

@@ -106,7 +106,23 @@ def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-@pytest.mark.parametrize("text", ["collector:4318", "ftp://host", "http://", "http://u:p@host", "http://host?a=b"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "collector:4318",
+        "ftp://host",
+        "http://",
+        "http://u:p@host",
+        "http://host?a=b",
+        "http://host:port",
+        "http://[::1",
+    ],
+)
 def test_endpoint_that_is_no_url_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected a URL"):
         endpoint_of(text)
+
+
+@pytest.mark.parametrize("text", ["http://host:4318", "http://host:4318/", "http://host:4318/v1/traces"])
+def test_address_for_traces_is_an_endpoint_too(text: str) -> None:
+    assert endpoint_of(text) == "http://host:4318"

@@ -44,6 +44,19 @@ def test_what_is_known_of_unchanged_kymas_is_used_again() -> None:
     assert after.updated([on_page("a")]).has_others_than(after)
 
 
+@pytest.mark.parametrize("change", [{"version": "2.0.0"}, {"region": "us"}])
+def test_change_of_what_filters_and_counts_show_is_a_change(change: dict[str, str]) -> None:
+    before = Fleet().updated([on_page("a"), on_page("b")])
+    after = before.updated([on_page("a", revision="2"), on_page("b", revision="2", **change)])
+    assert [each.name for each in after.changed_since(before)] == ["b"]
+
+
+def test_clusters_without_a_state_can_be_chosen() -> None:
+    fleet = Fleet().updated([on_page("a"), on_page("b", "")])
+    (new,) = fleet.states.keys() - {"Ready"}
+    assert [each.name for each in fleet.shown(Filter(state=new))] == ["b"]
+
+
 def test_worst_are_first() -> None:
     fleet = Fleet().updated(
         [

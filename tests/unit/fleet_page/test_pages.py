@@ -12,6 +12,7 @@ from kube_runtime import KubeError
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import MAX_OF_ONE_USER as OPEN_OF_ONE_USER
 from kyma_fleet_page.app import MAX_PAGES, create_app
+from kyma_fleet_page.own_page import ONCE, OneTimeLink, OwnAccess
 from kyma_fleet_page.sessions import MAX_OF_ONE_USER, MAX_SESSIONS, SECONDS, OperatorSessions
 from lifecycle_manager_api import Kyma, ModuleRollout
 from tests import builders
@@ -67,7 +68,7 @@ async def browser() -> AsyncIterator[httpx.AsyncClient]:
         MadeUp(kymas, note=SCRIPT, rollouts=lambda: [hostile_rollout()]).sources(),
         KnownTokens(),
         control_plane="kcp.example:6443",
-        hosts=["fleet.example"],
+        hosts=["Fleet.example"],
     )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
@@ -159,6 +160,17 @@ async def test_signing_in_leads_to_the_page_that_was_asked_for_and_nowhere_else(
 async def test_form_for_a_token_keeps_the_link(browser: httpx.AsyncClient) -> None:
     answer = await browser.get("/?state=Error&text=%22%3E%3Cscript%3E")
     assert 'name="back" value="/?state=Error&amp;text=%22%3E%3Cscript%3E"' in answer.text
+
+
+async def test_link_of_another_site_leads_to_the_page_with_the_cookie(browser: httpx.AsyncClient) -> None:
+    await browser.post("/sign-in", data={"token": "good"}, headers=OWN)
+    kept, browser.cookies = browser.cookies, httpx.Cookies()  # browsers keep it back, since it is a strict one
+    answer = await browser.get("/kymas/a?b=c", headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 200
+    assert 'content="0; url=/kymas/a?b=c"' in answer.text
+    assert "<h1>" not in answer.text
+    browser.cookies = kept
+    assert "<h1>a" in (await browser.get("/kymas/a?b=c", headers={"Sec-Fetch-Site": "same-origin"})).text
 
 
 @pytest.mark.parametrize(
@@ -286,6 +298,49 @@ async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
 async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
     for path in ("/kymas/b", "/modules/b", "/rollouts/b", "/static/secrets", "/kymas/..%2f"):
         assert (await browser.get(path, headers={"Authorization": "Bearer good"})).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/kymas/b/tree", "/kymas/b/change", "/modules/b", "/rollouts/b"])
+async def test_page_of_what_is_gone_is_loaded_anew(browser: httpx.AsyncClient, path: str) -> None:
+    answer = await browser.get(path, headers={"Authorization": "Bearer good", "HX-Request": "true"})
+    assert (answer.status_code, answer.headers["HX-Refresh"]) == (404, "true")
+
+
+@pytest.mark.parametrize("path", ["/live?shown=0", "/live?kyma=a&shown=0"])
+async def test_what_has_changed_comes_with_its_time_and_through_every_proxy(path: str) -> None:
+    known = DemotedToken(allowed=3, then="outage")
+    app = create_app(MadeUp({"a": hostile()}).sources(), known, heartbeat_seconds=0.01)
+    async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
+        answer = await client.get(path, headers={"Authorization": "Bearer good"})
+    assert "event: counts" in answer.text or "event: reload" in answer.text
+    assert answer.text.index("event: heartbeat") <= answer.text.index("event: ")
+    assert answer.headers["X-Accel-Buffering"] == "no"
+
+
+async def test_page_of_klm_ui_asks_for_no_token() -> None:
+    link = OneTimeLink(OwnAccess(client=None, user="me"))  # type: ignore[arg-type]  # it is asked nothing
+    app = create_app(MadeUp({}).sources(), link.access, sign_ins={ONCE: link.use})
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
+        answer = await client.get("/")
+    assert answer.status_code == 401
+    assert "klm ui" in answer.text
+    assert "create token" not in answer.text
+
+
+async def test_form_that_ends_in_the_middle_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    app = create_app(MadeUp({}).sources(), AnyRight())
+    server = server_for(app, "127.0.0.1", 0, bounds=Bounds(connections=10, request_seconds=0.1))
+    serving = asyncio.create_task(server.serve_until_cancelled())
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    head = "POST /sign-in HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Length: 9\r\n\r\ntoken"
+    writer.write(head.encode())
+    async with asyncio.timeout(10):
+        await reader.read()
+    writer.close()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert [each.getMessage() for each in caplog.records if each.levelname == "ERROR"] == []
 
 
 async def test_open_pages_end_with_the_server_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,9 @@
 """Rollouts on the pages: which are shown, in which order, and to whom."""
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,7 +14,10 @@ from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import create_app
 from kyma_fleet_page.live import Live
 from kyma_fleet_page.rollouts import MAX_WAVES, STANDINGS, last_completed, shown_rollouts, under_way
-from lifecycle_manager_api import ModuleRollout, WaveStatus
+from kyma_fleet_page.streams import Streams
+from kyma_fleet_page.templating import environment
+from lifecycle_manager_api import ModuleReleaseMeta, ModuleRollout, WaveStatus
+from tests import builders
 from tests.page_sources import AnyRight, MadeUp
 from tests.unit.fleet_page.rollouts import rollout
 
@@ -160,3 +165,26 @@ async def test_change_of_a_rollout_alone_is_an_update() -> None:
     assert [each.spec.revision for each in update.fleet.rollouts] == [3]
     assert not update.reload
     assert not update.changed
+
+
+async def test_page_of_a_module_is_loaded_anew_when_a_rollout_alone_changes() -> None:
+    rollouts = Rollouts([rollout()])
+    live = Live(lambda: (), rollouts.list, seconds=0.01)
+    live.current()
+    may_list = partial(AnyRight().may_list, "")
+    stream = Streams(live, environment(), 10).fleet(live.version, {"only": "reload"}, may_list)
+    async with asyncio.timeout(10), aclosing(stream):
+        await anext(stream)
+        rollouts.items = [rollout(revision=3)]
+        while "event: reload" not in await anext(stream):
+            pass
+
+
+async def test_new_version_of_a_channel_is_an_update_even_at_once() -> None:
+    releases: list[ModuleReleaseMeta] = []
+    live = Live(lambda: (), tuple, lambda: releases, seconds=0.01)
+    before = live.current()
+    async with asyncio.timeout(10), live.updates(live.version) as updates:
+        releases.append(builders.release("api", regular="1.2.0"))
+        assert live.current() is not before, "another page is loaded at this moment"
+        await updates.get()

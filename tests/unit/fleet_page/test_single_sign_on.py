@@ -152,6 +152,8 @@ async def test_provider_that_describes_itself_wrongly_is_not_used(
     [
         ({"client_id": ""}, "--ui-oidc-client-id"),
         ({"redirect_url": "https://fleet.example/"}, "--ui-oidc-redirect-url"),
+        ({"redirect_url": "http://fleet.example/sign-in/callback"}, "--ui-oidc-redirect-url"),
+        ({"redirect_url": "http://[::1/sign-in/callback"}, "--ui-oidc-redirect-url"),
         ({"issuer": "http://idp.example"}, "is not an https URL"),
         ({"client_secret_file": "/nowhere/secret"}, "/nowhere/secret"),
         ({"ca_file": "/nowhere/ca"}, "No such file"),

@@ -39,10 +39,14 @@ def endpoint_of(text: str) -> str:
     """Return the base URL of a collector, without a slash at its end. Raises ValueError."""
     if not text:
         return ""
-    url = urlsplit(text)
-    if url.scheme not in {"http", "https"} or not url.hostname or url.query or url.fragment or url.username:
+    try:
+        url = urlsplit(text)
+        is_base = url.scheme in {"http", "https"} and url.hostname and url.port != 0
+    except ValueError:  # of an address or port
+        is_base = False
+    if not is_base or url.query or url.fragment or url.username:
         raise ValueError(f"invalid OTLP endpoint {text!r}: expected a URL such as http://collector:4318")
-    return text.rstrip("/")
+    return text.rstrip("/").removesuffix("/v1/traces")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import structlog
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kube_runtime import UNDECODABLE, parse_aside, require_readable
@@ -96,6 +96,8 @@ def create_app(validators: Mapping[str, Validator]) -> FastAPI:
                 return _text(413, str(error))
             except TooManyBytes as error:
                 return _text(503, str(error))
+            except ClientDisconnect:
+                return _text(400, "the connection ended within the body")
             try:
                 verdict = await validator(review)
             except Exception:

@@ -126,7 +126,7 @@ class EventEndpoint:
 
     def app(self) -> ASGIApp:
         """Return the application. Events go past the layers of FastAPI, which would take a seventh of their CPU."""
-        others = FastAPI(title="Lifecycle Manager events", docs_url=None, redoc_url=None, openapi_url=None)
+        others = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
         others.add_route(f"/{CONTRACT}/{{manager}}/event", self._handle, methods=["POST"])
         others.add_exception_handler(HTTPException, self._handle_no_route)
 

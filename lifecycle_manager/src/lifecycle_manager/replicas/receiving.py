@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from cryptography import x509
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -34,6 +34,8 @@ def create_app(publisher: EventPublisher, membership: Membership, ready: Callabl
             return Response(str(error), 413)
         except UNDECODABLE as error:
             return Response(str(error), 400)
+        except ClientDisconnect:
+            return Response("the connection ended within the body", 400)
         refused = [position for position, each in enumerate(handed) if not _take(each)]
         return Response(msgspec.json.encode(DeliveryResult(tuple(refused))), media_type="application/json")
 

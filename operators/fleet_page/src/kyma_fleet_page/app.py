@@ -104,9 +104,17 @@ def create_app(
     """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(
-        sources, access, Live(sources.kymas, sources.rollouts), clock=clock, heartbeat_seconds=heartbeat_seconds
+        sources,
+        access,
+        Live(sources.kymas, sources.rollouts, sources.releases),
+        clock=clock,
+        heartbeat_seconds=heartbeat_seconds,
     )
-    pages.templates.globals |= {"single_sign_on": provider is not None, "control_plane": control_plane}
+    pages.templates.globals |= {
+        "single_sign_on": provider is not None,
+        "is_own": bool(sign_ins),
+        "control_plane": control_plane,
+    }
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
 
     async def asset(request: Request) -> Response:
@@ -140,7 +148,7 @@ def create_app(
         "/{path:path}": pages.unknown,
     }.items():
         app.add_route(path, pages.signing_in.protected(page), methods=["GET"])
-    return Guard(app, hosts)
+    return Guard(app, [each.lower() for each in hosts])
 
 
 class _Pages:
@@ -206,7 +214,8 @@ class _Pages:
         else:
             changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
         stream = self._while_allowed(request, user, token, changes)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        unbuffered = {"X-Accel-Buffering": "no"}  # nginx, as a proxy, would keep events back
+        return StreamingResponse(stream, headers=unbuffered, media_type="text/event-stream")
 
     async def modules(self, request: Request) -> Response:
         """Show all modules with their versions and states."""
@@ -362,7 +371,9 @@ class _Pages:
         return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
 
     async def _missing(self, request: Request, what: str) -> Response:
-        return await self._rendered(request, "not-found.html", 404, what=what)
+        answer = await self._rendered(request, "not-found.html", 404, what=what)
+        answer.headers["HX-Refresh"] = "true"  # what a page asks for is gone: it would show the old state for ever
+        return answer
 
     async def _rendered(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
         """Render outside of the event loop: the page of a large fleet takes a while."""

@@ -1,17 +1,20 @@
 """The fleet as the page shows it: one square for each cluster. Pure functions of Kymas."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
 from typing import Literal
 
 from lifecycle_manager.contract.fleet import WORST_FIRST, ClusterSummary, FleetCounts, counts_of
-from lifecycle_manager_api import Kyma, ModuleRollout, State
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, State
 from lifecycle_manager_api.kyma_selection import KymaSelection
 
 Grouping = Literal["", "region", "module", "version"]
+
+NEW = "New"
+"""What the filter calls the state of clusters that have none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class Filter(KymaSelection):
         if self.cause and self.cause != cluster.cause:
             return False
         return self._finds(cluster) and self.selects(
-            state=cluster.state.value, region=cluster.region, channel=cluster.channel, modules=cluster.modules
+            state=cluster.state.value or NEW, region=cluster.region, channel=cluster.channel, modules=cluster.modules
         )
 
     def _finds(self, cluster: ClusterSummary) -> bool:
@@ -38,12 +41,22 @@ class Filter(KymaSelection):
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All clusters at one moment, by name, and all rollouts."""
+    """All clusters at one moment, by name, and all rollouts and releases."""
 
     clusters: Mapping[str, ClusterSummary] = field(default_factory=dict)
-    rollouts: tuple[ModuleRollout, ...] = ()
+    catalog: tuple[tuple[ModuleRollout, ...], tuple[ModuleReleaseMeta, ...]] = (), ()
 
-    def updated(self, kymas: Iterable[Kyma], rollouts: Iterable[ModuleRollout] = ()) -> "Fleet":
+    @property
+    def rollouts(self) -> tuple[ModuleRollout, ...]:
+        """All rollouts."""
+        return self.catalog[0]
+
+    def updated(
+        self,
+        kymas: Iterable[Kyma],
+        rollouts: Iterable[ModuleRollout] = (),
+        releases: Iterable[ModuleReleaseMeta] = (),
+    ) -> "Fleet":
         """Return the fleet of these Kymas; what is known of unchanged ones is used again."""
         found: dict[str, ClusterSummary] = {}
         for kyma in kymas:
@@ -51,7 +64,7 @@ class Fleet:
             before = self.clusters.get(metadata.name)
             unchanged = before is not None and before.resource_version == metadata.resource_version
             found[metadata.name] = before if before is not None and unchanged else ClusterSummary.of(kyma)
-        return Fleet(found, tuple(rollouts))
+        return Fleet(found, (tuple(rollouts), tuple(releases)))
 
     @cached_property
     def worst_first(self) -> Sequence[ClusterSummary]:
@@ -67,7 +80,7 @@ class Fleet:
     def states(self) -> Mapping[str, int]:
         """How many clusters have each state, the worst first; those with none are left out."""
         counts = self.counts.states
-        return {state.value: counts[state] for state in WORST_FIRST if counts[state]}
+        return {state.value or NEW: counts[state] for state in WORST_FIRST if counts[state]}
 
     def changes_since(self, then: datetime) -> Sequence[ClusterSummary]:
         """Return the clusters that became ready, or ceased to be, since a moment; the last change first."""
@@ -103,21 +116,19 @@ class Fleet:
         return [each for each in self.worst_first if wanted.matches(each)]
 
     def changed_since(self, before: "Fleet") -> Sequence[ClusterSummary]:
-        """Return the clusters that another fleet has in another state, or with another cause or fault."""
+        """Return the clusters of which another fleet says something else."""
         known = before.clusters
         return [
             each
             for name, each in self.clusters.items()
-            if (old := known.get(name)) is not None and old is not each and _look(old) != _look(each)
+            if (old := known.get(name)) is not None
+            and old is not each
+            and old != replace(each, resource_version=old.resource_version)
         ]
 
     def has_others_than(self, before: "Fleet") -> bool:
         """Tell whether clusters came or went."""
         return self.clusters.keys() != before.clusters.keys()
-
-
-def _look(cluster: ClusterSummary) -> tuple[State, str, Sequence[str]]:
-    return cluster.state, cluster.message, tuple(cluster.faults)
 
 
 def by_cause(clusters: Iterable[ClusterSummary]) -> Sequence[Sequence[ClusterSummary]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kyma_fleet_page.fleet import Fleet
 from lifecycle_manager.contract.fleet import ClusterSummary
-from lifecycle_manager_api import Kyma, ModuleRollout
+from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout
 
 SECONDS = 1.0
 MAX_CHANGES = 500
@@ -26,10 +26,11 @@ class Update:
 
 @dataclass(eq=False)
 class Live:
-    """Watches the Kymas and the rollouts for all open pages."""
+    """Watches the Kymas, the rollouts and the releases for all open pages."""
 
     kymas: Callable[[], Iterable[Kyma]]
     rollouts: Callable[[], Iterable[ModuleRollout]]
+    releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
     seconds: float = SECONDS
     fleet: Fleet = field(default_factory=Fleet)
     version: int = field(default_factory=lambda: secrets.randbelow(10**8))
@@ -41,12 +42,8 @@ class Live:
 
         It starts anywhere, so that pages of a former process are loaded anew.
         """
-        fleet = self.fleet.updated(self.kymas(), self.rollouts())
-        if (
-            fleet.has_others_than(self.fleet)
-            or fleet.changed_since(self.fleet)
-            or fleet.rollouts != self.fleet.rollouts
-        ):
+        fleet = self.fleet.updated(self.kymas(), self.rollouts(), self.releases())
+        if fleet.has_others_than(self.fleet) or fleet.changed_since(self.fleet) or fleet.catalog != self.fleet.catalog:
             self.version += 1
         self.fleet = fleet
         return fleet
@@ -59,7 +56,7 @@ class Live:
             queue.put_nowait(Update(self.fleet, reload=True))
         self._pages.add(queue)
         if self._task is None:
-            self._task = asyncio.create_task(self._watch())
+            self._task = asyncio.create_task(self._watch(self.fleet))
         try:
             yield queue
         finally:
@@ -68,14 +65,13 @@ class Live:
                 self._task.cancel()
                 self._task = None
 
-    async def _watch(self) -> None:
-        shown = self.fleet
+    async def _watch(self, shown: Fleet) -> None:
         while True:
             await asyncio.sleep(self.seconds)
             fleet = self.current()
             changed = fleet.changed_since(shown)
             others = fleet.has_others_than(shown)
-            if changed or others or fleet.rollouts != shown.rollouts:
+            if changed or others or fleet.catalog != shown.catalog:
                 self._publish(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
             shown = fleet
 

@@ -85,8 +85,9 @@ class IdentityProvider:
             return None
         if not settings.client_id:
             raise PageUnusable("--ui-oidc-issuer-url: give --ui-oidc-client-id, too")
-        if urlsplit(settings.redirect_url).path != CALLBACK:
-            raise PageUnusable(f"--ui-oidc-redirect-url: {settings.redirect_url!r} has not the path {CALLBACK}")
+        back = settings.redirect_url
+        if not _is_private(back) or urlsplit(back).path != CALLBACK:  # elsewhere browsers keep no cookie of ours
+            raise PageUnusable(f"--ui-oidc-redirect-url: {back!r} is not an https URL with the path {CALLBACK}")
         if not _is_private(settings.issuer):
             raise PageUnusable(f"--ui-oidc-issuer-url: {settings.issuer!r} is not an https URL")
         secret_file, ca_file = settings.client_secret_file, settings.ca_file

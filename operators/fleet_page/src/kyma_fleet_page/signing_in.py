@@ -5,13 +5,14 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 from urllib.parse import parse_qs, quote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from kube_runtime import KubeError
 from kyma_fleet_page.access import AccessDecision, Authorizer
 from kyma_fleet_page.guard import is_sent_by_the_page
 from kyma_fleet_page.sessions import OperatorSessions
+from lifecycle_manager.process.serving import BodyTooLarge, read_body
 
 COOKIE = "__Host-fleet-session"
 """Browsers keep a cookie of such a name for its host alone, and over http only from a loopback address."""
@@ -55,6 +56,8 @@ class SignIn:
         async def checked(request: Request) -> Response:
             token, query = self.token_of(request), request.scope["query_string"].decode("ascii", "replace")
             back = quote(request.scope["path"]) + (f"?{query}" if query else "")
+            if not token and request.headers.get("sec-fetch-site") == "cross-site":
+                return self._leading_to(back)
             try:
                 refusal = await self._refusal(token, back) if token else self.form(401, "", back)
                 return refusal if refusal is not None else await page(request)
@@ -67,11 +70,12 @@ class SignIn:
         """Start a session for the token of the form, and go to the page that was asked for."""
         if not is_sent_by_the_page(request):
             return _foreign()
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                return Response("the form is too large\n", 413, media_type="text/plain")
+        try:
+            body = await read_body(request, MAX_FORM_BYTES)
+        except BodyTooLarge:
+            return Response("the form is too large\n", 413, media_type="text/plain")
+        except ClientDisconnect:
+            return Response("the connection ended within the form\n", 400, media_type="text/plain")
         try:
             form = parse_qs(body.decode("ascii", "replace"), max_num_fields=2)
         except ValueError:
@@ -81,10 +85,7 @@ class SignIn:
         )
 
     async def start_session(self, request: Request, token: str, back: str) -> Response:
-        """Start a session for a token, and go to a page of our own.
-
-        A page leads there, and no redirection: after one that began elsewhere browsers keep back a strict cookie.
-        """
+        """Start a session for a token, and go to a page of our own."""
         try:
             refusal, user = await self._refusal(token, back), await self._access.user_of(token)
         except KubeError:
@@ -92,7 +93,7 @@ class SignIn:
         if refusal is not None:
             return refusal
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        answer = self._html("signed-in.html", 200, why="", back=back)
+        answer = self._leading_to(back)
         answer.set_cookie(COOKIE, self._sessions.start(user, token), secure=True, httponly=True, samesite="strict")
         return answer
 
@@ -108,6 +109,10 @@ class SignIn:
     async def _refusal(self, token: str, back: str) -> Response | None:
         verdict = await self._access.of(token)
         return None if verdict is AccessDecision.ALLOWED else self.form(STATUSES[verdict], verdict.value, back)
+
+    def _leading_to(self, path: str) -> Response:
+        """Return a page that leads to another: after a link of another site browsers keep back a strict cookie."""
+        return self._html("leading.html", 200, why="", back=own_path(path))
 
     def form(self, status: int, why: str, back: str) -> Response:
         """Return the form for signing in, with what is wrong."""

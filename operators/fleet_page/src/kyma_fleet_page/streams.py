@@ -41,11 +41,11 @@ class Streams:
                 except TimeoutError:
                     yield heartbeat()
                     continue
-                yield self._part("counts", fleet=update.fleet, wanted=wanted)
+                yield heartbeat() + self._part("counts", fleet=update.fleet, wanted=wanted)
                 yield self._part("causes", fleet=update.fleet)
                 yield self._part("recent", recent=recent_changes(update.fleet))
                 yield await self._rollouts(update.fleet, may_list)
-                if update.reload or (update.changed and (is_whole or wanted != Filter())):
+                if update.reload or is_whole or (update.changed and wanted != Filter()):
                     yield event("reload", "")
                 elif update.changed:
                     yield self._changed_squares(update)
@@ -57,7 +57,7 @@ class Streams:
         while True:
             await asyncio.sleep(min(self.live.seconds, self.heartbeat_seconds))
             now = revision()
-            yield event("reload", "") if now != seen else heartbeat()
+            yield heartbeat() + (event("reload", "") if now != seen else "")
             seen = now
 
     async def _rollouts(self, fleet: Fleet, may_list: MayList) -> str:

@@ -8,6 +8,7 @@ document.addEventListener("htmx:sseMessage", (event) => {
   if (event.detail.type === "signed-out") location.reload();
 });
 async function watch(banner) {
+  if (document.hidden) return;
   const silent = Date.now() - received;
   banner.hidden = silent < SILENT_MS;
   if (banner.hidden || asking) return;
@@ -22,6 +23,26 @@ async function watch(banner) {
 }
 if (document.querySelector("[sse-connect]")) setInterval(watch, 250, document.getElementById("stale"));
 
+// A browser has six connections for all tabs of a host: those that are hidden leave theirs to the others.
+let stream;
+let resting = false;
+function rest() {
+  if (!stream || stream.readyState === EventSource.CLOSED) return;
+  stream.close();
+  resting = true;
+}
+htmx.createEventSource = (address) => {
+  stream = new EventSource(address);
+  if (document.hidden) rest();
+  return stream;
+};
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return rest();
+  received = Date.now();
+  if (resting) stream.onerror(); // htmx connects anew
+  resting = false;
+});
+
 // Back shows the fleet as its address says, not as it was left.
 addEventListener("pageshow", (event) => event.persisted && location.reload());
 
@@ -31,6 +52,15 @@ document.querySelector("form.filters")?.addEventListener("change", (event) => ev
 document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
+// Until Enter, what comes of the worst clusters is filtered by the address alone, so they are loaded with what is typed.
+document.addEventListener("htmx:sseBeforeMessage", (event) => {
+  const typed = [...document.querySelectorAll("form.filters input")].some((each) => each.value !== each.defaultValue);
+  if (event.detail.type !== "worst" || !typed) return;
+  event.preventDefault();
+  htmx.trigger("#squares", "sse:reload");
+});
+// A square that has changed is another one: it stays the one that Tab leads to.
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => (detail.fragment.firstElementChild.tabIndex = detail.target.tabIndex));
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button.copy");
@@ -43,7 +73,7 @@ document.addEventListener("click", async (event) => {
 // Arrow keys move between the squares, so that the keyboard does not have to pass all of them one by one.
 document.addEventListener("keydown", (event) => {
   const square = event.target.closest(".squares > a");
-  if (!square) return;
+  if (!square || event.altKey || event.ctrlKey || event.metaKey) return;
   const all = [...square.parentElement.children];
   const perRow = Math.max(1, all.findIndex((each) => each.offsetTop > all[0].offsetTop));
   const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: perRow, ArrowUp: -perRow };
