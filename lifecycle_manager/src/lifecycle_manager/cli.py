@@ -1,6 +1,7 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
 import io
+import os
 import shutil
 import sys
 import textwrap
@@ -262,4 +263,10 @@ def help_(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads the output has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,7 @@ from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_ca, issue
 from kyma_oci import AllowedHosts, DockerConfig, Layer, Login, Registries, SourceUnreachable, login_in, text_in
 from kyma_oci.limits import MAX_MEMBERS
-from kyma_oci.problems import AccessRefused, LayerTooLarge, SourceNotAllowed
+from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy, SourceNotAllowed
 from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
 from tests.registries import digest_of, no_link
 
@@ -176,6 +176,41 @@ async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Pat
         with pytest.raises(Exception, match="has no"):
             await store.objects(layer("http", other), using(None), "kcp-system/ours")
     await registries.close()
+
+
+async def test_session_of_one_login_gives_nobody_else_access() -> None:
+    """Gateways in front of a registry answer a login with a cookie, which then counts like the login."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != OURS.basic and request.cookies.get("session") != "ours":
+            return web.Response(status=401, headers={"WWW-Authenticate": 'Basic realm="modules"'})
+        return web.Response(body=CONFIG_MAP, headers={"Set-Cookie": "session=ours; Path=/"})
+
+    registries = Registries()
+    async with serving(answer) as host:
+        private = layer("http", host)
+        assert await registries.pull(private, OURS) == CONFIG_MAP
+        for login in (None, THEIRS):
+            with pytest.raises(AccessRefused):
+                await registries.pull(private, login)
+    await registries.close()
+
+
+async def test_registry_that_says_to_retry_at_once_is_not_asked_by_each_manifest(tmp_path: Path) -> None:
+    received: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        received.append(request.path)
+        return web.Response(status=429, headers={"Retry-After": "0"})
+
+    registries = Registries()
+    async with serving(answer) as host:
+        store = ObjectStore(registries, no_link, Blobs(tmp_path / "layers"), clock=lambda: 0.0)
+        for _ in range(3):
+            with pytest.raises(RegistryBusy):
+                await store.objects(layer("http", host), using(None))
+    await registries.close()
+    assert len(received) == 1
 
 
 def config(**names: str) -> DockerConfig:

@@ -90,7 +90,8 @@ def test_certificates_are_renewed_long_before_they_end() -> None:
     assert findings.of_certificates({"a": later}, NOW).text == "1 certificate, the first ends 2027-01-21"
     overdue = findings.of_certificates({"a": later, "b": soon}, NOW)
     assert (overdue.mark, "Secret b ends 2026-11-25" in overdue.text) == ("bad", True)
-    assert findings.of_certificates({"a": None}, NOW).mark == "bad"
+    unreadable = findings.of_certificates({"a": None}, NOW)
+    assert (unreadable.mark, unreadable.advice.partition(":")[0]) == ("bad", "kubectl -n kcp-system delete secret a")
 
 
 def test_replicas_watchers_rights_and_kinds() -> None:
@@ -110,7 +111,7 @@ def test_replicas_watchers_rights_and_kinds() -> None:
         },
         Watcher,
     )
-    assert findings.of_watchers([watcher]).advice == "kubectl describe watcher w"
+    assert findings.of_watchers([watcher]).advice == "kubectl -n kcp-system describe watcher w"
     assert findings.of_rights("klm-viewer", ["list kymas"]).text == "you may not list kymas"
     assert findings.of_kinds(["Lease"]).mark == "bad"
     assert findings.of_kinds([]).mark == "ok"

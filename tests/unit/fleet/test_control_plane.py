@@ -112,3 +112,15 @@ async def test_word_that_is_none_is_answered_with_the_closest(
     result = await run_klm(tmp_path / "none", *arguments)
     assert result.code == 2
     assert said in result.errors
+
+
+async def test_disk_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, _):
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+        full = os.open("/dev/full", os.O_WRONLY)
+        running = await asyncio.create_subprocess_exec(
+            KLM, "status", env=environment, stdout=full, stderr=asyncio.subprocess.PIPE
+        )
+        os.close(full)
+        _, errors = await running.communicate()
+    assert (running.returncode, errors.decode()) == (2, "klm: [Errno 28] No space left on device\n")

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +33,7 @@ from kyma_fleet.steering import ChangeReport
 from kyma_fleet.timeline import Timeline
 from lifecycle_manager.cli import app
 from lifecycle_manager.rollout.standing import RolloutStanding, standings
+from tests.klm import KLM
 from tests.unit.fleet_page.rollouts import LATER, TIME, rollout
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -200,3 +203,13 @@ def test_wave_with_too_many_failures_is_neither_done_nor_soaking() -> None:
     RolloutStatus(rollout=halted, standing=RolloutStanding("Halted")).print_table(Screen(width=80, stream=stream))
     states = [line.split()[-1] for line in stream.getvalue().split("\n\n")[1].splitlines()]
     assert states == ["STATE", "failed", "waiting"]
+
+
+def test_reader_of_the_output_that_has_ended_is_no_error() -> None:
+    """As in `klm images | head -1`, whose last lines are written when klm ends."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run([KLM, "images"], stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

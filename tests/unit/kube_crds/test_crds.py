@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from kube_crds import AGE, Column, Conditions, CustomResource, Struct, crd_of, schema
+import pytest
+
+from kube_crds import AGE, Column, Conditions, CustomResource, Struct, crd_of, schema, schema_of
 from kube_runtime import Client, JsonObject, KubeconfigPolicy, ObjectKey, Resource, load_yaml
 from kube_simulation import serve_simulation
 
@@ -75,6 +77,29 @@ def test_crd_is_generated_from_a_class() -> None:
         "jsonPath": ".spec.text",
         "priority": 1,
     }
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    hosts: list[str]
+
+
+class Odd(Struct, frozen=True, kw_only=True):
+    size: int | float | str = 0
+
+
+class Wild(Struct, frozen=True, kw_only=True):
+    odd: Odd = Odd()
+    anything: Any = None
+
+
+def test_list_is_an_array() -> None:
+    assert schema_of(Listing)["properties"] == {"hosts": {"type": "array", "items": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(("kind", "field"), [(Odd, "Odd.size"), (Wild, "Odd.size")])
+def test_field_of_a_type_without_a_schema_is_named(kind: type[Struct], field: str) -> None:
+    with pytest.raises(TypeError, match=f"{field}: there is no schema for the type"):
+        schema_of(kind)
 
 
 def test_names_scope_and_version_may_be_declared() -> None:

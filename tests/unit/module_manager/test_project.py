@@ -90,6 +90,14 @@ def test_names_are_derived_from_the_modules_name() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["logging", "class"])
+def test_package_hides_no_module_of_python(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    generate_project(ModuleNames.of(name), tmp_path, enable_module_config=True)
+
+    assert not any(result.problems for result in run_checks(read_project(tmp_path)))
+
+
 @pytest.mark.parametrize("name", ["", "ab", "Cloud", "cloud_resources", "cloud-", "a1b2", "x" * 65])
 def test_name_that_kyma_rejects_is_rejected(name: str) -> None:
     with pytest.raises(DeclarationError, match="invalid module name"):

@@ -228,3 +228,34 @@ def test_next_command_of_a_new_module_is_called_as_this_one(tmp_path: Path, prog
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert f"Next: cd made and {program} module validate" in " ".join(done.stdout.split())
+
+
+def test_kubeconfigs_of_the_environment_are_found_as_kubectl_finds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+
+    def run_manager(_target: str, kubeconfig: Path | None, *_: object, **_more: object) -> int:
+        given.append(kubeconfig)
+        return 0
+
+    monkeypatch.setattr("kyma_module_manager.running.run_manager", run_manager)
+    result = CliRunner().invoke(commands.app, ["run", "mixer:objects"], env={"KUBECONFIG": "/one:/two"})
+    assert (result.exit_code, given) == (0, [None])  # without a path, the client reads both
+
+
+@pytest.mark.parametrize("address", ["https://127.0.0.1:5000/modules", "oci://127.0.0.1:5000/modules"])
+def test_registry_may_have_a_scheme(address: str, project: Path) -> None:
+    output = run("package", str(project), "--registry", address)
+    assert "✓ 127.0.0.1:5000/modules/component-descriptors/" in output
+
+
+def test_path_of_a_registry_that_has_capitals_is_named(project: Path) -> None:
+    output = refusal("package", str(project), "--registry", "ghcr.io/Owner")
+    assert "'Owner/component-descriptors/kyma-project.io/module/mixer' is not a repository: expected" in output
+
+
+def test_terminal_that_lacks_the_signs_shows_the_rest(project: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [str(Path(sys.executable).with_name("kyma-module-manager")), "module", "validate", str(project)]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"? everything in the folder module is read")

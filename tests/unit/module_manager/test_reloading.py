@@ -6,8 +6,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from kyma_module_manager.reloading import _modified
 
 WITHIN = 30.0
 PROGRAM = """
@@ -53,3 +56,23 @@ def test_change_starts_the_program_again_and_ctrl_c_ends_it(tmp_path: Path) -> N
     for each in lines:
         with pytest.raises(ProcessLookupError):
             os.kill(int(each.split()[1]), 0)
+
+
+def test_hidden_folders_are_not_searched_and_removed_ones_are_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+    scan = os.scandir
+
+    def scandir(folder: Any) -> Any:
+        searched.append(Path(folder).name)
+        if searched[-1] == "removed":
+            raise FileNotFoundError(folder)
+        return scan(folder)
+
+    for name in ("src/manager.py", ".venv/lib/other.py", "removed/gone.py", "src/.hidden.py", "src/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert set(_modified(tmp_path)) == {tmp_path / "src/manager.py"}
+    assert sorted(searched[1:]) == ["removed", "src"]

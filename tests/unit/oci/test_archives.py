@@ -96,3 +96,19 @@ def test_member_that_says_it_is_larger_than_the_archive_is_refused() -> None:
     lying = member.tobuf(tarfile.GNU_FORMAT) + buffer.getvalue()[512:]
     with pytest.raises(LayerTruncated):
         text_in(lying, "layer")
+
+
+def test_member_of_negative_size_leads_back_to_no_member_before_it() -> None:
+    def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
+        info = tarfile.TarInfo(name)
+        info.type = kind
+        block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+        block[124:136] = b"\xff" * 4 + size.to_bytes(8, "big", signed=True) if size < 0 else b"%011o\0" % size
+        block[148:156] = b" " * 8
+        block[148:156] = b"%06o\0 " % sum(block)
+        return bytes(block)
+
+    file = header("a.yaml", 64 * 1024) + b"#" * 64 * 1024
+    lying = header("folder", 0, tarfile.DIRTYPE) + file + header("b.txt", -len(file) - 512) + bytes(1024)
+    with pytest.raises((ArchiveUnsafe, LayerTruncated)):
+        text_in(lying, "layer")

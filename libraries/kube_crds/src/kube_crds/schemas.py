@@ -49,7 +49,11 @@ def _struct(info: inspect.StructType) -> Schema:
 
 def _field(owner: type[msgspec.Struct], field: inspect.Field) -> Schema:
     text = field_texts(owner).get(field.name)
-    return _schema(field.type) | ({"description": text} if text else {})
+    try:
+        schema = _schema(field.type)
+    except (KeyError, ValueError):  # a type without a schema, or a union of several
+        raise TypeError(f"{owner.__name__}.{field.name}: there is no schema for the type {field.type}") from None
+    return schema | ({"description": text} if text else {})
 
 
 def _is_required(field: inspect.Field) -> bool:
@@ -76,6 +80,7 @@ def _literal(info: Any) -> Schema:
 _BY_TYPE: Mapping[type[inspect.Type], Callable[[Any], Schema]] = {
     inspect.StructType: _struct,
     inspect.VarTupleType: _list,
+    inspect.ListType: _list,
     inspect.DictType: _map,
     inspect.EnumType: _enum,
     inspect.LiteralType: _literal,

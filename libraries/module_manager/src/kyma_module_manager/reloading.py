@@ -1,10 +1,12 @@
 """Runs a program again whenever its source changes, for the development of a manager."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 LOOK_SECONDS = 0.3
@@ -30,12 +32,12 @@ def run_reloading(command: Sequence[str], folder: Path) -> int:
 
 def _modified(folder: Path) -> Mapping[Path, int]:
     found = {}
-    for path in folder.rglob("*"):
-        if path.suffix in SUFFIXES and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            try:
-                found[path] = path.stat().st_mtime_ns
-            except FileNotFoundError:
-                continue  # removed meanwhile
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".")]  # a .venv has thousands of files
+        for path in (Path(parent, each) for each in files if not each.startswith(".")):
+            if path.suffix in SUFFIXES:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    found[path] = path.stat().st_mtime_ns
     return found
 
 

@@ -12,8 +12,7 @@ def run(
     target: Annotated[str, typer.Argument(help="The manager, as package.module:object.")],
     *,
     kubeconfig: Annotated[
-        Path | None,
-        typer.Option(envvar="KUBECONFIG", help="Access to the control plane; in a Pod, its ServiceAccount."),
+        Path | None, typer.Option(help="Access to the control plane; in a Pod, its ServiceAccount.")
     ] = None,
     namespace: Annotated[
         str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Namespace of the ModuleConfigs.")

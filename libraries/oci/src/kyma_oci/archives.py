@@ -106,6 +106,8 @@ def _refuse_unsafe(member: tarfile.TarInfo, name: object) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts:
         raise ArchiveUnsafe(f"{name} holds the path {member.name!r}, which leaves the archive")
+    if member.size < 0:  # the next header would be read from before this one, again and again
+        raise ArchiveUnsafe(f"{name} holds {member.name!r}, which has a negative size")
     if member.issparse() or not (member.isfile() or member.isdir()):
         raise ArchiveUnsafe(f"{name} holds {member.name!r}, which is neither a file nor a folder")
 

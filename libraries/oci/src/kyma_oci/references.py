@@ -87,7 +87,7 @@ def artifact_in(address: str, path: str, tag: str, *, plain_http: bool = False) 
     """
     if not _TAG.fullmatch(tag):
         raise SourceInvalid(f"invalid tag {tag!r}: expected letters, digits, _ . and -, at most 128")
-    return Artifact(*_repository(address, path, repr(address), plain_http=plain_http), tag)
+    return Artifact(*_repository(address, path, f"{address!r}, {path!r}", plain_http=plain_http), tag)
 
 
 def layer_in(address: str, path: str, digest: str, where: str) -> Layer:
@@ -143,7 +143,7 @@ def _repository(address: str, path: str, where: str, *, plain_http: bool = False
     if not separator:
         scheme = "http" if is_this_machine(host) else "https"
     if not _HOST.fullmatch(host) or not _PATH.fullmatch(path):
-        raise SourceInvalid(f"{where} is not a repository")
+        raise SourceInvalid(f"{where} is not a repository: expected host[:port]/path, the path in small letters")
     if scheme != "https" and not (scheme == "http" and (plain_http or is_this_machine(host))):
         raise SourceInvalid(f"{where}: a registry needs https")
     return scheme, host, path

@@ -101,7 +101,12 @@ class Registries:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or ssl.create_default_context())
             timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, timeout=timeout)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                auto_decompress=False,
+                timeout=timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),  # a cookie could give one login's access to another
+            )
         return Requests(self._session, self.allowed, login, actions)
 
 

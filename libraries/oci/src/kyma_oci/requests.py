@@ -17,7 +17,14 @@ import msgspec
 
 from kyma_oci.credentials import Login
 from kyma_oci.hosts import AllowedHosts
-from kyma_oci.limits import BUSY_SECONDS, CHUNK, MAX_BUSY_SECONDS, MAX_REDIRECTS, MAX_TOKEN_BYTES
+from kyma_oci.limits import (
+    BUSY_SECONDS,
+    CHUNK,
+    MAX_BUSY_SECONDS,
+    MAX_REDIRECTS,
+    MAX_TOKEN_BYTES,
+    MIN_BUSY_SECONDS,
+)
 from kyma_oci.problems import (
     UNREADABLE,
     AccessRefused,
@@ -168,4 +175,5 @@ def _is_near(wanted: Wanted, netloc: str) -> bool:
 
 def _retry_after(response: aiohttp.ClientResponse) -> float:
     retry_after = response.headers.get("Retry-After", "")
-    return min(float(retry_after), MAX_BUSY_SECONDS) if retry_after.isdecimal() else BUSY_SECONDS
+    seconds = float(retry_after) if retry_after.isdecimal() else BUSY_SECONDS
+    return min(max(seconds, MIN_BUSY_SECONDS), MAX_BUSY_SECONDS)

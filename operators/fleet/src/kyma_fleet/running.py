@@ -56,13 +56,13 @@ def run(
 
     try:
         code = uvloop.run(main())
-    except (KubeError, Problem) as error:
-        otherwise()
-        say(line_for(error), is_error=True)
-        code = FAILED
     except BrokenPipeError:  # whoever reads the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except (KubeError, OSError, Problem) as error:  # a full disk, or one that is read-only
+        otherwise()
+        say(line_for(error), is_error=True)
+        code = FAILED
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = 128 + ended_by
     raise typer.Exit(code)

@@ -55,7 +55,12 @@ def down(directory: Folder = None) -> None:
     process = holder(folder)
     if process is None:
         _fail(f"no clusters are running in {folder}")
-    os.kill(process, signal.SIGTERM)
+    try:
+        os.kill(process, signal.SIGTERM)
+    except PermissionError:
+        _fail(f"process {process} of the clusters in {folder} is of another user, such as root; stop it as that one")
+    except ProcessLookupError:
+        pass  # it has ended by itself meanwhile
     deadline = time.monotonic() + STOP_SECONDS
     while holder(folder) == process:
         if time.monotonic() > deadline:

@@ -74,7 +74,7 @@ def _exit_code(work: Callable[[Console], None], on: Console | None = None) -> in
     console = on or Console()
     try:
         work(console)
-    except (BinariesMissing, FolderInUse, NodesUnavailable, SourceFailed, StartFailed) as error:
+    except (BinariesMissing, FolderInUse, NodesUnavailable, OSError, SourceFailed, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     return 0

@@ -1,7 +1,9 @@
 """Names derived from a module's name: its kind, API group and Python package."""
 
 import re
+import sys
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from kyma_module_manager.exceptions import DeclarationError
 
@@ -38,8 +40,9 @@ class ModuleNames:
 
     @property
     def package(self) -> str:
-        """Name of the Python package."""
-        return self.module.replace("-", "_")
+        """Name of the Python package, which hides none of Python's own."""
+        package = self.module.replace("-", "_")
+        return f"{package}_module" if iskeyword(package) or package in sys.stdlib_module_names else package
 
     @property
     def singular(self) -> str:

@@ -1,7 +1,9 @@
 """How the commands `klm module …` print."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
+from io import TextIOWrapper
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +13,8 @@ console = Console()
 
 def print_line(text: str) -> None:
     """Print a line, in which markup counts."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # not every terminal can show the signs
     console.print(text, highlight=False, soft_wrap=True)
 
 

@@ -115,7 +115,7 @@ def push(
     `sources` is the Git repository of a module of modulectl, `key` the file with the private key that signs the
     component's descriptor.
     """
-    folder = module.parent if module.is_file() else module
+    folder, registry = module.parent if module.is_file() else module, registry.partition("://")[2] or registry
     target = output or folder / "dist" / "module-template.yaml"
     try:
         check_target(target, () if output else (target.parent,))

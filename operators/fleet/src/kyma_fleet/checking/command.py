@@ -198,11 +198,8 @@ async def _certificates(kcp: Client) -> Finding:
 
 
 def _end_of(secret: Secret) -> datetime | None:
-    try:
-        pair = key_pair_in(secret)
-        return describe(pair.certificate_pem).not_after if pair is not None else None
-    except ValueError:
-        return None
+    pair = key_pair_in(secret)
+    return describe(pair.certificate_pem).not_after if pair is not None else None
 
 
 async def _clocks(kcp: Client) -> Finding:

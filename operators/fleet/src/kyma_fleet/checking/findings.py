@@ -10,7 +10,7 @@ from kube_runtime.ages import age
 from kyma_fleet.replicas import Replica
 from lifecycle_manager.admission.configuration import webhook_configuration
 from lifecycle_manager.contract.fleet import BROKEN, FleetCounts
-from lifecycle_manager_api import Watcher
+from lifecycle_manager_api import Watcher, names
 from lifecycle_manager_api.conditions import counted
 
 Mark = Literal["ok", "bad", "note"]
@@ -19,6 +19,7 @@ OLDEST = (1, 34)
 MAX_SKEW = timedelta(seconds=5)
 RENEWAL_OVERDUE = timedelta(days=14)
 NAMED = 5
+KUBECTL = f"kubectl -n {names.KCP_NAMESPACE}"
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
@@ -123,8 +124,8 @@ def of_watchers(watchers: Iterable[Watcher]) -> Finding:
     known = list(watchers)
     bad = [each for each in known if each.status.state in BROKEN]
     if bad:
-        name = bad[0].metadata.name
-        return Finding("bad", "Watchers", f"{name} is {bad[0].status.state.value}", f"kubectl describe watcher {name}")
+        name, state = bad[0].metadata.name, bad[0].status.state.value
+        return Finding("bad", "Watchers", f"{name} is {state}", f"{KUBECTL} describe watcher {name}")
     return Finding("ok", "Watchers", f"{counted(len(known), 'Watcher CR')}, none in trouble")
 
 
@@ -155,7 +156,7 @@ def of_certificates(expiries: Mapping[str, datetime | None], now: datetime) -> F
     unreadable = sorted(name for name, until in expiries.items() if until is None)
     if unreadable:
         text = f"Secret {unreadable[0]} has no readable certificate"
-        return Finding("bad", title, text, f"kubectl delete secret {unreadable[0]}: it is issued again")
+        return Finding("bad", title, text, f"{KUBECTL} delete secret {unreadable[0]}: it is issued again")
     known = sorted((until, name) for name, until in expiries.items() if until is not None)
     if not known:
         return Finding("note", title, "there are none yet")
@@ -163,7 +164,7 @@ def of_certificates(expiries: Mapping[str, datetime | None], now: datetime) -> F
     if until - now < RENEWAL_OVERDUE:
         soon = sum(each - now < RENEWAL_OVERDUE for each, _ in known)
         text = f"{counted(soon, 'certificate')} overdue for renewal; that in Secret {name} ends {until:%Y-%m-%d}"
-        return Finding("bad", title, text, f"kubectl delete secret {name}: it is issued again")
+        return Finding("bad", title, text, f"{KUBECTL} delete secret {name}: it is issued again")
     return Finding("ok", title, f"{counted(len(known), 'certificate')}, the first ends {until:%Y-%m-%d}")
 
 
