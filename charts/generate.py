@@ -210,12 +210,12 @@ def _copy(package: str, name: str, source: str) -> str:
 
 def _watcher_templates() -> str:
     """Return the objects that LM applies to a cluster, as templates with the values of the chart."""
-    settings = WatcherDeployment(
-        image='{{ include "skr-watcher.image" . }}',
-        kcp_address=PLACEHOLDER,
-        memory_limit="{{ .Values.resources.limits.memory }}",
-        cpu_limit="{{ .Values.resources.limits.cpu }}",
-    )
+    templates = {
+        "image": '{{ include "skr-watcher.image" . }}',
+        "memory_limit": "{{ .Values.resources.limits.memory }}",
+        "cpu_limit": "{{ .Values.resources.limits.cpu }}",
+    }
+    settings = WatcherDeployment(kcp_address=PLACEHOLDER).model_copy(update=templates)
     documents = workload_documents(WatcherSettings(deployment=settings), KeyPair(certificate_pem=b"", key_pem=b""), b"")
     ours = [document for document in documents if document["kind"] != "Secret"]  # templates/secret.yaml has it
     head = GENERATED.format(source="lifecycle_manager/src/lifecycle_manager/skr_webhook/documents.py")

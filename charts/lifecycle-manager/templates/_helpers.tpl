@@ -13,8 +13,8 @@
 {{- end -}}
 
 {{- define "lifecycle-manager.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "lifecycle-manager.labels" -}}
@@ -29,7 +29,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "lifecycle-manager.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is needed: with create=false it names an existing one" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -64,7 +64,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Whether replicas share the Kymas; empty if options.leader-elect is false and the only replica has all of them. */}}
 {{- define "lifecycle-manager.sharing" -}}
-{{- if ne (index .Values.options "leader-elect" | toString) "false" -}}true{{- end -}}
+{{- if ne (index (.Values.options | default dict) "leader-elect" | toString) "false" -}}true{{- end -}}
 {{- end -}}
 
 {{/* Fail early where values contradict each other or the namespace is another one. */}}
@@ -75,12 +75,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (gt (int .Values.replicas) 1) (not (include "lifecycle-manager.sharing" .)) -}}
 {{- fail "several replicas need options.leader-elect: without it, each would reconcile every Kyma" -}}
 {{- end -}}
-{{- if and .Values.certManager.enabled (le (.Values.certManager.duration | trimSuffix "h" | int) 26280) (not (index .Values.options "self-signed-ca-renew-before")) -}}
+{{- if and .Values.certManager.enabled (le (.Values.certManager.duration | trimSuffix "h" | int) 26280) (not (index (.Values.options | default dict) "self-signed-ca-renew-before")) -}}
 {{- fail "certManager.duration has to be more than 26280h: cert-manager renews a CA after two thirds of it, and Lifecycle Manager replaces one that ends within options.self-signed-ca-renew-before (8760h)" -}}
 {{- end -}}
 {{- $ways := list -}}
 {{- range $way := list "ingress" "gatewayApi" "istio" -}}
 {{- if (get $.Values.events $way).enabled -}}{{- $ways = append $ways $way -}}{{- end -}}
+{{- end -}}
+{{- if and .Values.kubeconfig.existingSecret (or .Values.certManager.enabled .Values.webhooks.enabled) -}}
+{{- fail "kubeconfig.existingSecret: the control plane is another cluster, which needs certManager.enabled=false and webhooks.enabled=false" -}}
+{{- end -}}
+{{- if and $ways (regexMatch "^(\\[.*\\]|[0-9.]+)$" (include "lifecycle-manager.eventHost" .)) -}}
+{{- fail (printf "events.%s needs a DNS name in events.address, and no IP address" (first $ways)) -}}
 {{- end -}}
 {{- if and $ways (not .Values.events.address) -}}
 {{- fail (printf "events.%s needs events.address: its host is routed to the event endpoint" (first $ways)) -}}

@@ -13,8 +13,8 @@
 {{- end -}}
 
 {{- define "module-manager.selectorLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "module-manager.labels" -}}
@@ -29,7 +29,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "module-manager.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is needed: with create=false it names an existing one" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -41,7 +41,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 
 {{- define "module-manager.namespace" -}}
-{{- .Values.namespace | default (printf "module-%s" .Values.module) }}
+{{- .Values.namespace | default (printf "module-%s" (required "module is needed: the name of the module" .Values.module)) }}
 {{- end }}
 
 {{- define "module-manager.leaseNamespace" -}}

@@ -98,7 +98,21 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
         (LIFECYCLE_MANAGER, values(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
         (LIFECYCLE_MANAGER, ("--namespace", "default"), "kcp-system"),
         (LIFECYCLE_MANAGER, values(certManager__enabled=True, certManager__duration="2160h"), "certManager.duration"),
+        (LIFECYCLE_MANAGER, values(kubeconfig__existingSecret="kcp"), "webhooks.enabled=false"),
+        (
+            LIFECYCLE_MANAGER,
+            values(kubeconfig__existingSecret="kcp", webhooks__enabled=False, certManager__enabled=True),
+            "certManager.enabled=false",
+        ),
+        (LIFECYCLE_MANAGER, values(events__address="[fd00::1]:443", events__ingress__enabled=True), "DNS name"),
+        (LIFECYCLE_MANAGER, values(events__address="10.0.0.1:443", events__istio__enabled=True), "DNS name"),
+        (LIFECYCLE_MANAGER, values(networkPolicy__apiServerPorts="null"), "networkPolicy.apiServerPorts is needed"),
         (MODULE_MANAGER, values(module="telemetry"), "manager is needed"),
+        (MODULE_MANAGER, values(manager="a.b:c", rbac__create=False), "module is needed"),
+        (LIFECYCLE_MANAGER, values(serviceAccount__create=False), "serviceAccount.name is needed"),
+        (MODULE_MANAGER, (*MANAGER, *values(serviceAccount__create=False)), "serviceAccount.name is needed"),
+        (SKR_WATCHER, values(caBundle="pem", kcpAddress="events.example.com:0443"), "kcpAddress"),
+        (MODULE_MANAGER, (*MANAGER, *values(networkPolicy__apiServerPorts="null")), "apiServerPorts is needed"),
         (MODULE_MANAGER, values(manager="a.b:c"), "module is needed"),
         (MODULE_MANAGER, values(manager="not a manager"), "manager"),
         (MODULE_MANAGER, (*MANAGER, *values(leaderElection__enabled=False)), "leaderElection"),
@@ -146,6 +160,57 @@ async def test_services_of_a_release_with_a_long_name_have_valid_names(helm: Hel
         assert services
         assert max(map(len, services)) <= 63
         assert not [name for name in services if "--" in name]
+
+
+@pytest.mark.parametrize("release", ["123", "1e3", "0x1f"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_labels_are_texts_with_any_name_of_a_release(helm: Helm, way: str, release: str) -> None:
+    chart, arguments = WAYS[way]
+    for each in await helm.render(chart, *arguments, release=release):
+        assert all(isinstance(text, str) for text in each["metadata"].get("labels", {}).values())
+        assert all(isinstance(text, str) for text in _labels_of_pods(each.get("spec")))
+
+
+async def test_names_of_existing_objects_are_texts(helm: Helm) -> None:
+    names_ = ("kubeconfig.existingSecret", "maintenancePolicy.existingConfigMap", "priorityClassName")
+    given = [word for name in names_ for word in ("--set-string", f"{name}=2024")]
+    pod = _pod(await helm.render(LIFECYCLE_MANAGER, *given, *values(webhooks__enabled=False)))
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert pod["priorityClassName"] == "2024"
+    assert volumes["kubeconfig"]["secret"]["secretName"] == "2024"
+    assert volumes["maintenance"]["configMap"]["name"] == "2024"
+
+
+async def test_options_that_are_all_commented_out_are_none(helm: Helm, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("options:\n#  fips-only: true\n")
+    rendered = await helm.render(LIFECYCLE_MANAGER, "-f", str(tmp_path / "values.yaml"))
+    assert rendered == await helm.render(LIFECYCLE_MANAGER)
+
+
+async def test_leases_in_the_namespace_of_the_release_leave_it_as_it_is(helm: Helm) -> None:
+    """Helm installs no namespace that exists."""
+    rendered = await helm.render(LIFECYCLE_MANAGER, "--set", "options.leader-election-namespace=kcp-system")
+    assert not of_kind(rendered, "Namespace")
+
+
+async def test_interval_of_prometheus_may_be_its_default(helm: Helm) -> None:
+    for chart, arguments in ((LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)):
+        given = values(metrics__serviceMonitor__enabled=True, metrics__serviceMonitor__interval="")
+        (monitor,) = of_kind(await helm.render(chart, *arguments, *given), "ServiceMonitor").values()
+        assert [*monitor["spec"]["endpoints"][0]] == ["port"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_another_chart_may_depend_on_it_by_the_usual_condition(helm: Helm, way: str) -> None:
+    chart, arguments = WAYS[way]
+    assert await helm.render(chart, *arguments, *values(enabled=True))
+
+
+async def test_module_crs_may_have_any_plural(helm: Helm) -> None:
+    given = ("--set", "modules[0].group=hydra.ory.sh,modules[0].plural=oauth2clients/status")
+    rendered = await helm.render(SKR_WATCHER, *values(caBundle="pem", kcpAddress="a:1"), *given)
+    (webhooks,) = of_kind(rendered, "ValidatingWebhookConfiguration").values()
+    assert webhooks["webhooks"][-1]["rules"][0]["resources"] == ["oauth2clients/status"]
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -401,8 +466,10 @@ async def test_program_reads_every_option_of_the_chart(helm: Helm) -> None:
     assert settings[ManifestSettings].restricted
     assert endpoint.enable_webhooks
     assert endpoint.webhook_service in of_kind(rendered, "Service")
-    assert process.kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
     assert process.log_level == "DEBUG"
+    elsewhere = values(kubeconfig__existingSecret="kcp-access", webhooks__enabled=False)
+    kubeconfig = _settings(await helm.render(LIFECYCLE_MANAGER, *elsewhere))[ProcessSettings].kubeconfig
+    assert kubeconfig == Path("/etc/lifecycle-manager/kubeconfig/kubeconfig")
 
 
 async def test_single_replica_without_leases_ends_before_the_next_one_starts(helm: Helm) -> None:
@@ -598,6 +665,15 @@ async def test_network_policies_allow_all_egress_that_is_needed(helm: Helm) -> N
         assert restricted <= {"replicas"}, "the addresses of API servers and DNS are not known"
 
 
+def _labels_of_pods(document: Any) -> Iterator[Any]:
+    """Yield the values of labels and selectors of Pods, wherever they are."""
+    for key, value in document.items() if isinstance(document, dict) else enumerate(document or ()):
+        if key in {"matchLabels", "labels", "selector"} and isinstance(value, dict) and "matchLabels" not in value:
+            yield from (each for name, each in value.items() if name.startswith("app.kubernetes.io/"))
+        elif isinstance(value, dict | list):
+            yield from _labels_of_pods(value)
+
+
 def _deployment(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (deployment,) = of_kind(objects, "Deployment").values()
     return dict(deployment["spec"])
@@ -632,7 +708,8 @@ def _one_sided(
         name: definitions[each["$ref"].rpartition("/")[2]] if "$ref" in each else each
         for name, each in schema.get("properties", {}).items()
     }
-    if difference := (set(properties) - {"global", "claims"}) ^ set(defaults):
+    of_charts_above = {"global", "enabled"} if not path else set()
+    if difference := (set(properties) - {"claims"} - of_charts_above) ^ set(defaults):
         yield path, difference
     for name, each in properties.items():
         if defaults.get(name) and "properties" in each:

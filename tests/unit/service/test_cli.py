@@ -14,6 +14,7 @@ from lifecycle_manager.cli import app
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
 from lifecycle_manager.options.model import options_of
+from lifecycle_manager.options.modules import ManifestSettings
 from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import GROUPS, Settings, SettingsInvalid, options
@@ -108,6 +109,40 @@ def test_address_of_a_replica_can_stand_in_a_url(given: str, used: str) -> None:
 def test_address_that_is_none_is_refused(given: str) -> None:
     with pytest.raises(SettingsInvalid, match="replica-address: invalid address"):
         Settings({"replica-address": given})
+
+
+PATHS = ("debug-socket", "kubeconfig", "maintenance-policy", "module-cache-dir", "webhook-client-ca")
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_an_empty_path_is_none(name: str) -> None:
+    """Not the working directory: templates and variables of the environment leave values empty."""
+    assert Settings({name: ""}).shown()[name] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("manifest-requeue-success-interval", "0"),  # a ZeroDivisionError in each reconcile of a Manifest
+        ("watcher-silence", "0s"),  # Watchers refuse their heartbeat, and start nowhere
+        ("failure-max-delay", "0"),  # failures are retried without a pause
+        ("cache-sync-timeout", "0"),
+        ("k8s-client-qps", "inf"),  # an OverflowError
+        ("event-address", ":443"),
+        ("skr-webhook-memory-limits", "200MB"),  # no API server takes such a Watcher
+        ("skr-webhook-cpu-limits", ""),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_at_the_start(name: str, value: str) -> None:
+    with pytest.raises(SettingsInvalid, match=f"--{name}: "):
+        Settings({name: value})
+
+
+def test_spaces_between_several_values_are_no_part_of_them() -> None:
+    """A module with a space in its name would not be restricted."""
+    settings = Settings({"restricted-default-modules": ["a, b ", " c"], "trusted-proxy-cidrs": "10.0.0.0/8, fd00::/8"})
+    assert settings[ManifestSettings].restricted_modules == ("a", "b", "c")
+    assert [str(each) for each in settings[EndpointSettings].trusted_proxies] == ["10.0.0.0/8", "fd00::/8"]
 
 
 def test_page_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

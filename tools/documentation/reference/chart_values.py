@@ -53,6 +53,10 @@ USUAL = {
 """Values that mean in every chart what they mean here, where values.yaml says nothing else."""
 
 
+OF_CHARTS_ABOVE = ("enabled", "global")
+"""What a chart that depends on this one has in the values of this one."""
+
+
 class Value(NamedTuple):
     """A value: its path, its default, and what is written of it."""
 
@@ -99,7 +103,8 @@ def items() -> Iterator[tuple[str, str]]:
             around = (path.rsplit(".", count)[0] for count in range(1, path.count(".") + 1))
             yield f"{chart} {path}", text or next(filter(None, (known[each] for each in around)), "")
         schema = json.loads(Path("charts", chart, "values.schema.json").read_text())
-        yield from ((f"{chart} {name}", "") for name in schema["properties"] if name not in {*known, "global"})
+        others = [name for name in schema["properties"] if name not in {*known, *OF_CHARTS_ABOVE}]
+        yield from ((f"{chart} {name}", "") for name in others)
 
 
 def _values(chart: str) -> Iterator[Value]:

@@ -197,8 +197,14 @@ REASONS: Mapping[str, Texts] = {
         ),
         "CertificatesRevoked": ("Its certificates were revoked; it gets another one.", WAIT),
         "CertificateContended": ("Another replica issues its certificate.", WAIT),
-        "NameReserved": ("The runtime has the name of Lifecycle Manager itself.", "Correct the label `runtime-id`."),
-        "NameRefused": ("The name of the runtime does not fit into a certificate.", "Correct the label `runtime-id`."),
+        "NameReserved": (
+            "The control plane itself has this name.",
+            "Correct the label `runtime-id`, or `skr-domain`.",
+        ),
+        "NameRefused": (
+            "The runtime id or domain fits into no certificate.",
+            "Correct the label `runtime-id`, or `skr-domain`.",
+        ),
         "InForce": ("Every cluster has the webhook of this Watcher CR.", NONE),
         "RollingOut": ("Clusters are getting the webhook.", WAIT),
         "Invalid": ("No API server would accept it in a webhook.", "Correct the field that the message names."),

@@ -23,7 +23,7 @@ class SkrSettings(DomainSettings):
     allow_insecure_kubeconfigs: bool = Field(
         default=False,
         validation_alias="allow-insecure-kubeconfigs",
-        description="accept kubeconfigs with exec plugins, file paths or TLS verification switched off",
+        description="accept kubeconfigs with exec plugins, files, proxies, impersonation or without TLS verification",
     )
     max_concurrent_probes: int = 200
 

@@ -1,7 +1,6 @@
 """The servers for Watchers, replicas and admission, and the fleet page."""
 
 from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -9,7 +8,7 @@ from pydantic import Field
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import EventNames, ReplicaBindAddress, SyncNamespace, WebhookService
-from lifecycle_manager.options.types import BindAddress, Count, LoopbackAddress, Separated, Texts
+from lifecycle_manager.options.types import BindAddress, Count, LoopbackAddress, OptionalPath, Separated, Texts
 from lifecycle_manager_api import names
 
 
@@ -50,7 +49,7 @@ class EndpointSettings(DomainSettings):
         default=("", 9443), validation_alias="webhook-bind-address", description="listen address for admission requests"
     )
     webhook_service: WebhookService = "lifecycle-manager-webhook"
-    webhook_client_ca: Path | None = Field(
+    webhook_client_ca: OptionalPath = Field(
         default=None,
         validation_alias="webhook-client-ca",
         description="PEM file with the CA of the client certificate that the API server has for webhooks; others are "

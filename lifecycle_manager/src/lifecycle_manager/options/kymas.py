@@ -1,7 +1,6 @@
 """Kymas: how often they are reconciled, how long a state may last, when versions change; and their catalogs."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -9,7 +8,7 @@ from pydantic import Field
 from lifecycle_manager.options.clusters import BrakeSettings
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import Concurrency, DeletionInterval, Interval, PullSecret, PurgeSettings
-from lifecycle_manager.options.types import Duration
+from lifecycle_manager.options.types import Duration, OptionalPath
 
 ChangedClusters = Annotated[str, Field(pattern=r"^([0-9]{1,6}|(100|[0-9]{1,2})%)$")]
 
@@ -28,7 +27,7 @@ class RolloutSettings(DomainSettings):
         validation_alias="module-upgrade-rollout-max-delay",
         description="time over which a new version in a channel is rolled out to the fleet",
     )
-    policy_file: Path | None = Field(
+    policy_file: OptionalPath = Field(
         default=None,
         validation_alias="maintenance-policy",
         description="file with the maintenance policy; default: /etc/maintenance-policy/policy.json, if it exists. "

@@ -1,14 +1,13 @@
 """The process itself: its addresses, its requests to KCP, retries, logs and traces."""
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import FipsOnly, TraceSamplingRatio
-from lifecycle_manager.options.types import BindAddress, Duration, OtlpEndpoint, Rate
+from lifecycle_manager.options.types import BindAddress, OptionalPath, OtlpEndpoint, PositiveDuration, Rate
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
@@ -16,7 +15,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 class ProcessSettings(DomainSettings):
     """See the help of each option."""
 
-    kubeconfig: Path | None = Field(
+    kubeconfig: OptionalPath = Field(
         default=None, validation_alias="kubeconfig", description="kubeconfig of KCP; default: the identity of the Pod"
     )
     metrics: BindAddress = Field(
@@ -32,10 +31,10 @@ class ProcessSettings(DomainSettings):
         validation_alias="kyma-metrics",
         description="also the metrics of upstream with several series for each Kyma and each of its modules",
     )
-    failure_max_delay: Duration = Field(
+    failure_max_delay: PositiveDuration = Field(
         default=timedelta(seconds=5), validation_alias="failure-max-delay", description="maximum delay after failures"
     )
-    sync_timeout: Duration = Field(
+    sync_timeout: PositiveDuration = Field(
         default=timedelta(minutes=2),
         validation_alias="cache-sync-timeout",
         description="timeout of the first lists at start",
@@ -53,7 +52,7 @@ class ProcessSettings(DomainSettings):
         "OTLP/HTTP; needs the extra `tracing`. Default: no traces",
     )
     trace_sampling_ratio: TraceSamplingRatio = 0.01
-    debug_socket: Path | None = Field(
+    debug_socket: OptionalPath = Field(
         default=None,
         validation_alias="debug-socket",
         description="Unix socket at which `klm debug` asks this process. Default: there is none",

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.types import (
@@ -123,11 +123,21 @@ class PurgeSettings(DomainSettings):
         return self.timeout if self.enabled else None
 
 
+def _dns_names(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names that certificates can have: one that they can't would leave every cluster without."""
+    from kyma_certs import is_dns_name  # noqa: PLC0415 - it takes longer to import than all options
+
+    for each in texts:
+        if not is_dns_name(each):
+            raise ValueError(f"invalid DNS name {each[:80]!r}")
+    return texts
+
+
 class EventNames(DomainSettings):
     """The names by which Watchers connect."""
 
     address: EventAddress = "localhost:8082"
-    additional: Texts = Field(
+    additional: Annotated[Texts, AfterValidator(_dns_names)] = Field(
         default=(),
         validation_alias="additional-dns-names",
         description="additional SANs of the Watchers' certificates",

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from ipaddress import IPv6Address, ip_address
+from pathlib import Path
 from typing import Annotated, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
@@ -14,7 +15,11 @@ ADDRESS = WithJsonSchema({"type": "string"})
 
 
 def _seconds(given: object) -> object:
-    return parse_duration(given).total_seconds() if isinstance(given, str | timedelta) else given
+    if not isinstance(given, str | timedelta):
+        return given
+    if duration := parse_duration(given):
+        return duration.total_seconds()
+    raise ValueError(f"invalid duration {given!r}: expected more than 0")
 
 
 def host_and_port(address: object) -> tuple[str, int]:
@@ -37,18 +42,14 @@ def _address_text(address: tuple[str, int] | None) -> str | None:
 def _checked_address(address: str) -> str:
     """Return an address as it stands in a URL: an IPv6 address, such as that of a Pod, in brackets."""
     host, port = host_and_port(address)
+    if not host:
+        raise ValueError(f"invalid address {address!r}: expected a host, such as 10.0.0.1:8443")
     if ":" not in host:
         return address
     try:
         return f"[{IPv6Address(host)}]:{port}"
     except ValueError:
         raise ValueError(f"invalid address {address!r}: expected host:port, such as [fd00::1]:8443") from None
-
-
-def _address_with_host(address: str) -> str:
-    if address and not address.rpartition(":")[0]:
-        raise ValueError(f"invalid address {address!r}: expected a host, such as 10.0.0.1:8443")
-    return _checked_address(address) if address else ""
 
 
 def _loopback(address: object) -> tuple[str, int] | None:
@@ -62,10 +63,9 @@ def _loopback(address: object) -> tuple[str, int] | None:
 
 def _separated(given: object) -> object:
     """Return the parts of texts that are separated by commas, as in one variable of the environment."""
-    if isinstance(given, str):
-        return tuple(filter(None, given.split(",")))
-    if isinstance(given, tuple | list) and all(isinstance(each, str) for each in given):
-        return tuple(part for each in given for part in each.split(",") if part)
+    texts = (given,) if isinstance(given, str) else given
+    if isinstance(texts, tuple | list) and all(isinstance(each, str) for each in texts):
+        return tuple(part for each in texts for part in map(str.strip, each.split(",")) if part)
     return given
 
 
@@ -76,7 +76,7 @@ def _namespace(name: str) -> str:
 
 
 Count = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Duration = Annotated[
     timedelta,
@@ -84,23 +84,26 @@ Duration = Annotated[
     PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": PATTERN}),
 ]
+PositiveDuration = Annotated[Duration, Field(gt=timedelta())]
 Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
     PlainSerializer(lambda seconds: format_duration(timedelta(seconds=seconds))),
     WithJsonSchema({"type": "string", "pattern": PATTERN}),
 ]
-"""A duration, which the domain reads in seconds."""
+"""A duration above 0, which the domain reads in seconds."""
 BindAddress = Annotated[tuple[str, int], BeforeValidator(host_and_port), PlainSerializer(_address_text), ADDRESS]
 LoopbackAddress = Annotated[tuple[str, int] | None, BeforeValidator(_loopback), PlainSerializer(_address_text), ADDRESS]
 HostAndPort = Annotated[str, AfterValidator(_checked_address)]
-OptionalHostAndPort = Annotated[str, AfterValidator(_address_with_host)]
+OptionalHostAndPort = Annotated[str, AfterValidator(lambda address: _checked_address(address) if address else "")]
 Separated = BeforeValidator(_separated)
 Texts = Annotated[tuple[str, ...], Separated]
 """Several values: the option is given several times, or they are separated by commas."""
 Namespace = Annotated[str, AfterValidator(_namespace)]
 OptionalNamespace = Annotated[str, AfterValidator(lambda name: _namespace(name) if name else "")]
 OtlpEndpoint = Annotated[str, AfterValidator(endpoint_of)]
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: given or None)]
+Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?$")]
 SecretName = Annotated[str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$")]
 
 

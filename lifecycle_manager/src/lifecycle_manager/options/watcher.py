@@ -18,7 +18,7 @@ from lifecycle_manager.options.shared import (
     TraceSamplingRatio,
     WebhookService,
 )
-from lifecycle_manager.options.types import Duration, Namespace, OptionalNamespace, OtlpEndpoint, Seconds
+from lifecycle_manager.options.types import Duration, Namespace, OptionalNamespace, OtlpEndpoint, Quantity, Seconds
 from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ class WatcherDeployment(DomainSettings):
         default="skr-watcher:latest", validation_alias="skr-watcher-image", description="image of the Watcher"
     )
     kcp_address: EventAddress = "localhost:8082"
-    memory_limit: str = Field(
+    memory_limit: Quantity = Field(
         default="200Mi", validation_alias="skr-webhook-memory-limits", description="memory limit of the Watcher"
     )
-    cpu_limit: str = Field(
+    cpu_limit: Quantity = Field(
         default="0.5",
         validation_alias="skr-webhook-cpu-limits",
         description="CPU limit of the Watcher, which needs 0.6 s of CPU to start, and 2 ms for a change: with 0.1 it "
