@@ -15,14 +15,13 @@ from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.istio.controller import GatewaySecret, GatewaySecretState, Routes
 from lifecycle_manager.istio.rules import (
     certificate_hosts,
-    certificate_in,
     fault_of,
     is_close_to_expiry,
     may_stay,
     virtual_service_of,
 )
 from lifecycle_manager.process.serving_certificate import server_request
-from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_document
+from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in, tls_secret_document
 from lifecycle_manager_api import Watcher
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -186,7 +185,7 @@ async def test_certificate_is_issued_for_other_hosts_and_in_place_of_the_ca(cas:
         kcp = ControlPlane(each)
         await kcp.secret(cas)
         (written,) = kcp.applied
-        issued = certificate_in(msgspec.convert(written, Secret))
+        issued = key_pair_in(msgspec.convert(written, Secret))
         assert issued is not None
         assert may_stay(issued, HOSTS, cas=cas, now=NOW)
 
@@ -195,7 +194,7 @@ async def test_rotation_changes_trust_first_and_then_the_certificate(cas: CAs, p
     async def written(known: CAs) -> KeyPair | None:
         kcp = ControlPlane(stored(pair, cas))
         await kcp.secret(known)
-        return certificate_in(msgspec.convert(kcp.applied[0], Secret)) if kcp.applied else None
+        return key_pair_in(msgspec.convert(kcp.applied[0], Secret)) if kcp.applied else None
 
     both = announced(cas, new_ca(), now=NOW)
     assert await written(cas) is None

@@ -67,6 +67,12 @@ async def test_what_is_dangerous_is_refused_by_the_strict_policy(document: dict[
     assert SECRET not in str(refused.value)
 
 
+async def test_field_that_is_null_is_as_one_that_is_not_there() -> None:
+    user = {"token": SECRET, "exec": None, "auth-provider": None, "as-groups": None, "tokenFile": None}
+    connection = await read(kubeconfig(user, **{"proxy-url": None, "insecure-skip-tls-verify": None}))
+    assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
+
+
 async def test_every_danger_can_be_allowed() -> None:
     document = kubeconfig(
         {"token": SECRET, "as": "admin"}, **{"insecure-skip-tls-verify": True, "proxy-url": "http://proxy.example"}

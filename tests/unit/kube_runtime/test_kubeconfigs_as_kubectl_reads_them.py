@@ -49,6 +49,14 @@ def ca() -> KeyPair:
     return create_ca("ca", lifetime=timedelta(days=2), now=NOW)
 
 
+async def test_null_stands_for_nothing_as_terraform_writes_it() -> None:
+    unset = {"exec": None, "auth-provider": None, "as-groups": None, "client-certificate-data": None}
+
+    connection = await connection_from_kubeconfig(kubeconfig({"token": "secret", **unset}), STRICT)
+
+    assert await connection.credentials.headers() == {"Authorization": "Bearer secret"}
+
+
 async def test_scheme_in_capitals_is_tls_by_the_ca_of_the_kubeconfig(ca: KeyPair) -> None:
     encoded = base64.b64encode(ca.certificate_pem).decode()
     document = kubeconfig(server="HTTPS://k.example", **{"certificate-authority-data": encoded})
@@ -73,6 +81,26 @@ async def test_base64_in_several_lines_is_read(ca: KeyPair, newline: str) -> Non
 async def test_proxy_that_is_spoken_to_in_no_way_or_left_out_is_invalid(proxy: str) -> None:
     with pytest.raises(KubeconfigInvalid, match="proxy-url"):
         await connection_from_kubeconfig(kubeconfig(**{"proxy-url": proxy}), PERMISSIVE)
+
+
+async def test_first_document_counts_and_of_repeated_keys_the_last() -> None:
+    cluster = {"name": "k", "cluster": {"server": "https://k.example"}}
+    chosen = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+    users = [{"name": "u", "user": {"token": "t"}}]
+    text = dump_yaml({"clusters": [cluster], "contexts": [chosen], "users": users})
+    twice = f"---\ncurrent-context: former\n{text}\ncurrent-context: c\n---\n"
+    assert (await connection_from_kubeconfig(twice, KubeconfigPolicy.strict())).server == "https://k.example"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_file_of_windows_is_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "config").write_text(dump_yaml(kubeconfig()), encoding=encoding)
+    assert (await connection_of_environment(tmp_path / "config")).server == "https://k.example:6443"
+
+
+async def test_text_that_can_not_be_read_is_named_by_its_line_and_not_quoted() -> None:
+    with pytest.raises(KubeconfigInvalid, match=r"not readable as YAML: line 2$"):
+        await connection_from_kubeconfig("users:\n  token: secret: x", KubeconfigPolicy.strict())
 
 
 async def test_several_files_are_one_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

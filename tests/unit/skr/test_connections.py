@@ -1,15 +1,18 @@
 """Clients of SKRs that are lent: one that is retired is closed once nobody uses it, whoever is cancelled meanwhile."""
 
 import asyncio
+import base64
 from collections import defaultdict
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kube_runtime import ClientOptions, Informer, KubeconfigPolicy
+from kube_runtime import ClientOptions, ClusterUnreachable, Informer, KubeconfigPolicy, dump_yaml
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.skr import ACCESS_SECRETS, Connections
+from lifecycle_manager.skr import ACCESS_SECRETS, Connections, SkrAccessError, SkrUnreachable
+from lifecycle_manager.skr.access import server_in
 from lifecycle_manager_api import ObjectMeta, names
 from tests.waiting import eventually
 from tests.world import World
@@ -27,8 +30,12 @@ class Lent:
 
     name: str
     gate: asyncio.Event
-    failure: None = None
+    failure: ClusterUnreachable | None = None
     closed: int = 0
+
+    async def probe(self) -> None:
+        """Have an answer."""
+        self.failure = None
 
     async def close(self) -> None:
         await self.gate.wait()
@@ -114,6 +121,21 @@ async def test_cancelled_borrower_is_counted_no_more_and_closes_what_it_retired(
     assert [each.closed for each in lender.opened] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("is_probed", [True, False])
+async def test_silent_cluster_whose_client_was_closed_is_asked_by_probes_alone(lender: Lender, is_probed: bool) -> None:
+    async with lender.to("a") as client:
+        cast("Lent", client).failure = ClusterUnreachable("timed out")
+    await lender.use("b")  # in place of the client of a
+    with pytest.raises(SkrUnreachable, match="timed out"):
+        await lender.use("a")
+    assert lender.open_clients() == ["b 1"]
+    if is_probed:
+        await lender.probe("a")
+    else:
+        lender.found("a")  # other credentials
+    assert await lender.use("a") == "a 1"
+
+
 async def test_client_in_use_is_closed_once_by_its_last_user(lender: Lender) -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     users = [asyncio.create_task(lender.use("a", gate)) for gate in gates]
@@ -138,6 +160,14 @@ async def test_slow_close_of_one_client_delays_no_borrower_of_another(lender: Le
     assert lender.open_clients() == ["c 1"]
 
 
+@pytest.mark.parametrize("server", ["https://API.example.com:443/", "https://api.example.com"])
+def test_server_of_a_kubeconfig_is_the_same_however_it_is_written(server: str) -> None:
+    named = {"name": "k", "cluster": {"server": server}}
+    chosen = [{"name": "c", "context": {"cluster": "k"}}]
+    kubeconfig = dump_yaml({"clusters": [{}, named], "contexts": chosen, "current-context": "c"})
+    assert server_in(kubeconfig) == "https://api.example.com"
+
+
 @pytest.mark.parametrize(("cluster", "is_the_same"), [("mine", True), ("theirs", False)])
 async def test_clusters_of_two_replicas_are_compared(world: World, cluster: str, is_the_same: bool) -> None:
     await world.register("mine")
@@ -151,3 +181,19 @@ async def test_clusters_of_two_replicas_are_compared(world: World, cluster: str,
     await eventually(lambda: not connections.access_secret("theirs").data)
     assert not connections.lead_to_the_same_cluster("mine", "theirs")
     running.cancel()
+
+
+async def test_refused_kubeconfig_names_the_option_that_accepts_it() -> None:
+    cluster = {"server": "https://skr.example", "proxy-url": "http://proxy.example:3128"}
+    kubeconfig = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": "secret"}}],
+    }
+    data = {"config": base64.b64encode(dump_yaml(kubeconfig).encode()).decode()}
+    secrets: Any = SimpleNamespace(by_index=lambda *_: [Secret(metadata=ObjectMeta(name="access"), data=data)])
+    connections = Connections(secrets, ClientOptions(), KubeconfigPolicy.strict())
+    with pytest.raises(SkrAccessError, match="it goes by a proxy; --allow-insecure-kubeconfigs accepts it"):
+        async with connections.to("demo"):
+            raise AssertionError("it must not be used")

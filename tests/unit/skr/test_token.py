@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import load_yaml
+from kube_runtime import dump_yaml, load_yaml
 from lifecycle_manager.skr.token import MAX_LENGTH, TokenUnusable, issued_token, token_in, token_of, with_token
 from tests.builders import NOW
 from tests.unit.skr.tokens import kubeconfig, token
@@ -32,6 +32,12 @@ def test_nothing_but_the_token_of_the_current_user_is_replaced() -> None:
     assert after["users"][0]["user"] == {"token": token(NOW)}
     before["users"][0] = after["users"][0]
     assert after == before
+
+
+def test_token_is_read_beside_entries_that_have_no_name() -> None:
+    document = load_yaml(kubeconfig(token(NOW)))
+    document["users"] = [None, {}, *document["users"]]
+    assert token_in(dump_yaml(document)).account == "klm"
 
 
 @pytest.mark.parametrize(

@@ -323,6 +323,27 @@ async def test_certificate_has_the_domain_in_the_annotation_skr_domain() -> None
         assert "skr.example.com" in describe(pair.certificate_pem).dns_names
 
 
+async def test_certificate_that_was_overwritten_by_what_is_none_is_issued_again() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        damaged = {"data": {"tls.crt": base64.b64encode(b"damaged").decode()}}
+        await world.kcp.merge_patch(SECRETS, "demo-webhook-tls", damaged, KCP)
+        await one.turn()
+        assert key_pair_in(await world.kcp.get(SECRETS, "demo-webhook-tls", KCP)) is not None
+
+
+async def test_secret_of_somebody_else_in_place_of_the_certificate_is_named() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        metadata = {"name": "demo-webhook-tls", "namespace": KCP}
+        await world.kcp.create(
+            SECRETS, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}, KCP, field_manager="x"
+        )
+        assert (await one.reported())[0] == "CertificateContended"
+        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
+        assert condition is not None
+        assert "demo-webhook-tls has no label operator.kyma-project.io/managed-by" in condition.message
+
+
 async def test_unreachable_cluster_is_reported_and_raised() -> None:
     async with world_with_kyma() as world, process(world) as one:
         with world.cluster("demo").ruled_by(Drop()), pytest.raises((ClusterUnreachable, SkrUnreachable)):

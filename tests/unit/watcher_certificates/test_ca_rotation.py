@@ -12,6 +12,7 @@ from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS
+from lifecycle_manager.watcher_certificates.ca_store import CASecretInvalid
 from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_document
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
@@ -96,6 +97,14 @@ async def test_secret_of_an_administrator_or_cert_manager_is_followed_at_once(wo
         assert rotation.current.signing == ca
         await request_rotation(world, store)
         await eventually(lambda: rotation.current.following is not None)
+
+
+async def test_secret_with_what_is_no_certificate_is_named(world: World) -> None:
+    store = CAStore(world.kcp, world.clock)
+    await store.ensure()
+    await world.kcp.merge_patch(SECRETS, store.name, {"data": {"tls.crt": "ZGFtYWdlZA=="}}, KCP)
+    with pytest.raises(CASecretInvalid, match=f"Secret {KCP}/{store.name} has no usable tls.crt"):
+        await store.ensure()
 
 
 async def test_step_is_an_event_of_the_secret() -> None:

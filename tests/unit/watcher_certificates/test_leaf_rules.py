@@ -4,10 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kyma_certs import CAs, announced, create_ca, dropped, issue, switched
+from kyma_certs import CAs, NameRefused, announced, create_ca, dropped, issue, switched
 from lifecycle_manager.options.shared import EventNames
 from lifecycle_manager.watcher_certificates import LeafRules
-from lifecycle_manager.watcher_certificates.certificates import NameReserved, is_overdue, request_of
+from lifecycle_manager.watcher_certificates.certificates import (
+    CertificatesRevoked,
+    NameReserved,
+    is_overdue,
+    request_of,
+)
 from lifecycle_manager_api import names
 from tests import builders
 
@@ -25,6 +30,19 @@ def test_runtime_with_a_name_of_the_control_plane_gets_no_certificate(runtime: s
 def test_cluster_with_a_domain_of_the_control_plane_gets_no_certificate(domain: str) -> None:
     with pytest.raises(NameReserved, match="skr-domain"):
         request_of(RULES, builders.kyma(annotations={names.SKR_DOMAIN: domain}), NOW)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "error"),
+    [
+        (names.SKR_DOMAIN, "https://skr.example", NameRefused),
+        (names.SKR_DOMAIN, "skr.example.", NameRefused),
+        (names.REVOKED_BEFORE, "today", CertificatesRevoked),
+    ],
+)
+def test_annotation_that_nothing_can_be_made_of_is_named(annotation: str, text: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=f"annotation {annotation}: '{text}' is no "):
+        request_of(RULES, builders.kyma(annotations={annotation: text}), NOW)
 
 
 def test_certificate_of_a_former_ca_that_nobody_replaces_is_overdue_after_the_buffer() -> None:

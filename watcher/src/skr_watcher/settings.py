@@ -1,5 +1,6 @@
 """The settings of the Watcher, from environment variables."""
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class SkrWatcherSettings:
             tls_key=Path(environment.get("TLS_KEY", defaults.tls_key)),
             ca_cert=Path(environment.get("CA_CERT", defaults.ca_cert)),
             api_server_ca=Path(file) if (file := environment.get("API_SERVER_CA")) else None,
-            kcp_address=_required(environment, "KCP_ADDR"),
+            kcp_address=_address(environment, "KCP_ADDR"),
             kcp_contract=environment.get("KCP_CONTRACT", defaults.kcp_contract),
             kcp_listener=_one_of(environment, "KCP_LISTENER", (OURS, UPSTREAM)),
             resync_manager=environment.get("RESYNC_MANAGER", defaults.resync_manager),
@@ -84,7 +85,7 @@ class SkrWatcherSettings:
             max_pending=_count(environment, "MAX_PENDING", defaults.max_pending),
             max_connections=_count(environment, "MAX_CONNECTIONS", defaults.max_connections),
             drain_seconds=_seconds(environment, "DRAIN_SECONDS", defaults.drain_seconds),
-            log_level=environment.get("LOG_LEVEL", defaults.log_level).upper(),
+            log_level=_level(environment, "LOG_LEVEL", defaults.log_level),
             otlp_endpoint=_endpoint(environment, "OTLP_ENDPOINT"),
             trace_sampling_ratio=_ratio(environment, "TRACE_SAMPLING_RATIO"),
             debug_socket=Path(file) if (file := environment.get("DEBUG_SOCKET")) else None,
@@ -142,8 +143,18 @@ def _one_of(environment: Mapping[str, str], name: str, choices: tuple[str, ...])
     return text
 
 
-def _required(environment: Mapping[str, str], name: str) -> str:
-    value = environment.get(name, "")
-    if not value:
+def _level(environment: Mapping[str, str], name: str, default: str) -> str:
+    text = environment.get(name, default)
+    if text.upper() not in logging.getLevelNamesMapping():
+        raise SettingInvalid(f"{name}: unknown level {text!r}, expected one such as DEBUG, INFO or WARNING")
+    return text.upper()
+
+
+def _address(environment: Mapping[str, str], name: str) -> str:
+    text = environment.get(name, "")
+    if not text:
         raise SettingInvalid(f"{name} is not set: expected the event address of the control plane as host:port")
-    return value
+    host, _, port = text.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise SettingInvalid(f"{name}: invalid address {text!r}, expected host:port")
+    return text

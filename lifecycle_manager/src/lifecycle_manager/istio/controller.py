@@ -29,7 +29,7 @@ from lifecycle_manager.istio.status import CONFIGURED, begins_a_fault
 from lifecycle_manager.options.watcher import IstioSettings
 from lifecycle_manager.process.serving_certificate import server_request
 from lifecycle_manager.skr.failure import failed
-from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
+from lifecycle_manager.watcher_certificates.tls_secret import encoded, key_pair_in, tls_secret_document
 from lifecycle_manager_api import Watcher, find
 from lifecycle_manager_api.conditions import set_conditions
 
@@ -181,7 +181,7 @@ class GatewaySecret:
         with suppress(NotFound):
             secret = await kcp.get(SECRETS, name, namespace)
         cas, hosts, now = self.cas(), self.hosts(), self.manager.clock.now()
-        pair = rules.certificate_in(secret)
+        pair = key_pair_in(secret) if secret is not None else None
         state.is_close_to_expiry = rules.is_close_to_expiry(pair, self.expiry_window, now=now)
         if pair is None or not rules.may_stay(pair, hosts, cas=cas, now=now):
             request = replace(server_request(hosts), lifetime=LIFETIME)

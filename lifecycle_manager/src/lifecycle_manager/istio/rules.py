@@ -12,10 +12,8 @@ from typing import Any
 
 from kyma_certs import CAs, KeyPair, describe, is_dns_name, renewal_due
 from lifecycle_manager.contract.conditions import ConditionContent
-from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.contract.watchers import manager_of
 from lifecycle_manager.istio.status import gateway_not_found, name_taken, without_hosts
-from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import Watcher
 
 GROUP, VERSION = "networking.istio.io", "v1beta1"
@@ -76,15 +74,6 @@ def hosts_of(gateway: Document) -> Iterator[str]:
 def is_owned_by(live: Document, watcher: Watcher) -> bool:
     owners = live["metadata"].get("ownerReferences") or ()
     return any(owner["uid"] == watcher.metadata.uid for owner in owners)
-
-
-def certificate_in(secret: Secret | None) -> KeyPair | None:
-    pair = key_pair_in(secret) if secret is not None else None
-    try:
-        describe(pair.certificate_pem if pair is not None else b"")
-    except ValueError:
-        return None
-    return pair
 
 
 def may_stay(pair: KeyPair, hosts: tuple[str, ...], *, cas: CAs, now: datetime) -> bool:

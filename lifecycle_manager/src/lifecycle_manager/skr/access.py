@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from cryptography import x509
 
-from kube_runtime import ClusterUnreachable, Index, ManifestInvalid, load_yaml
+from kube_runtime import ClusterUnreachable, Index, KubeconfigInvalid
+from kube_runtime.client.kubeconfig import server_of_kubeconfig
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
@@ -140,9 +141,6 @@ def api_server_ca_in(secret: Secret) -> bytes | None:
 def server_in(kubeconfig: str) -> str | None:
     """Return the address of the API server that a kubeconfig leads to; None where it has none."""
     try:
-        config = load_yaml(kubeconfig)
-        contexts, clusters = ({each["name"]: each for each in config[key]} for key in ("contexts", "clusters"))
-        context = contexts[config["current-context"]]["context"]
-        return str(clusters[context["cluster"]]["cluster"]["server"]).rstrip("/").lower()
-    except (ManifestInvalid, LookupError, TypeError):
+        return server_of_kubeconfig(kubeconfig).lower().removesuffix(":443")
+    except KubeconfigInvalid:
         return None

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from kube_runtime import (
     Client,
     ClientOptions,
+    ClusterUnreachable,
     Informer,
     KubeconfigInvalid,
     KubeconfigPolicy,
@@ -66,6 +67,8 @@ class Connections:
     _opening: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
     _missing_since: dict[str, float] = field(default_factory=dict, init=False)
+    _silent: dict[str, ClusterUnreachable] = field(default_factory=dict, init=False)
+    """Why SKRs did not answer whose client was closed for others: a new one would wait for each of them again."""
 
     @asynccontextmanager
     async def to(self, kyma_name: str, *, may_be_silent: bool = False) -> AsyncIterator[Client]:
@@ -74,6 +77,9 @@ class Connections:
         Raises SkrAccessError where the credentials are missing or unusable, or the SKR did not answer lately, unless it
         `may_be_silent`. Nothing is sent to the SKR by this call.
         """
+        if not may_be_silent and (failure := self._silent.get(kyma_name)) is not None:
+            self.on_silence(kyma_name)
+            raise SkrUnreachable(failure)
         connection, closing = await self._acquire(kyma_name)
         client = connection.client
         try:
@@ -101,15 +107,16 @@ class Connections:
         A restart of the process begins to count again. `now` is the monotonic time.
         """
         if self.have_access(kyma_name):
-            self.found(kyma_name)
+            self._missing_since.pop(kyma_name, None)
             return None
         while len(self._missing_since) >= MAX_MISSING:
             del self._missing_since[next(iter(self._missing_since))]  # its time begins again
         return now - self._missing_since.setdefault(kyma_name, now)
 
     def found(self, kyma_name: str) -> None:
-        """Note that a Kyma has, or had, an access Secret: the time without one begins again."""
+        """Note that the access Secret of a Kyma has changed: the time without one, or without answers, begins again."""
         self._missing_since.pop(kyma_name, None)
+        self._silent.pop(kyma_name, None)
 
     def api_server_ca(self, kyma_name: str) -> bytes | None:
         """Return the CA of the client certificate of a Kyma's API server, None where none is given.
@@ -130,6 +137,7 @@ class Connections:
         """Send a request to an SKR, whether it answered lately or not. Raises SkrAccessError, ClusterUnreachable."""
         async with self.to(kyma_name, may_be_silent=True) as client:
             await client.probe()
+        self._silent.pop(kyma_name, None)
 
     async def close(self) -> None:
         """Close every client, in use or not."""
@@ -159,7 +167,10 @@ class Connections:
         connection.users += 1
         self._connections.move_to_end(kyma_name)
         while len(self._connections) > self.max_clients:
-            closing |= self._retire(next(iter(self._connections)))
+            oldest, unused = next(iter(self._connections.items()))
+            if unused.client.failure is not None:
+                self._silent[oldest] = unused.client.failure
+            closing |= self._retire(oldest)
         return connection, closing
 
     def _current(self, kyma_name: str, secret: Secret) -> _Connection | None:
@@ -170,8 +181,10 @@ class Connections:
     async def _open(self, secret: Secret) -> Client:
         try:
             client = await Client.from_kubeconfig(kubeconfig_in(secret), options=self.options, policy=self.policy)
-        except (KubeconfigInvalid, KubeconfigRefused) as error:
+        except KubeconfigInvalid as error:
             raise AccessSecretUnusable(secret, str(error)) from None
+        except KubeconfigRefused as error:
+            raise AccessSecretUnusable(secret, f"{error}; --allow-insecure-kubeconfigs accepts it") from None
         return client.fenced_by(self.fence)
 
     def _retire(self, kyma_name: str) -> set["asyncio.Task[None]"]:

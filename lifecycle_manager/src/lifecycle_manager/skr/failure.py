@@ -9,8 +9,8 @@ from lifecycle_manager.skr.access import ClusterClaimed, SkrAccessError, SkrUnre
 
 INTERNAL_ERROR = "InternalError"
 """The reason of an exception that nothing foresaw."""
-_DENIED = re.compile(r"\bdenied (?:the )?request\b")
-"""In a 403 of a webhook or a ValidatingAdmissionPolicy of the cluster, and not in that of a missing right."""
+_DENIED = re.compile(r"\bdenied (?:the )?request\b|\b(?:exceeded|failed) quota: |because it is being terminated")
+"""In a 403 of a webhook, policy, quota or dying namespace of the cluster, and not in that of a missing right."""
 
 
 @dataclass(frozen=True, slots=True)

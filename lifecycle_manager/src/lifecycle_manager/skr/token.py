@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import JsonObject, ManifestInvalid, dump_yaml, load_yaml
+from kube_runtime import JsonObject, KubeconfigInvalid, dump_yaml
+from kube_runtime.client.kubeconfig import kubeconfig_document
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import boolean, names
 
+LISTS = ("contexts", "users")
 DUE = 2 / 3
 """The share of its lifetime after which a token is renewed: the rest is for outages."""
 MIN_LIFETIME, MAX_LIFETIME = timedelta(minutes=10), timedelta(days=365)
@@ -136,17 +138,16 @@ def with_token(kubeconfig: str, token: Token) -> str:
 
 def _document(kubeconfig: str) -> dict[str, Any]:
     try:
-        document = load_yaml(kubeconfig)
-    except ManifestInvalid:
-        document = None
-    if not isinstance(document, dict):
-        raise TokenUnusable("the kubeconfig is no YAML mapping")
-    return document
+        return kubeconfig_document(kubeconfig)
+    except KubeconfigInvalid as error:
+        raise TokenUnusable(str(error)) from None
 
 
 def _user_of(document: dict[str, Any]) -> dict[str, Any]:
     try:
-        contexts, users = ({each["name"]: each for each in document[key]} for key in ("contexts", "users"))
+        contexts, users = (
+            {each.get("name"): each for each in document[key] if isinstance(each, dict)} for key in LISTS
+        )
         user = users[contexts[document["current-context"]]["context"]["user"]]["user"]
     except (LookupError, TypeError):
         user = None

@@ -46,7 +46,7 @@ SPREAD_AT = f"{names.GROUP}/rotation-spread-at"
 
 
 class CASecretInvalid(Exception):
-    """The Secret of the CAs exists, but holds no key pair."""
+    """The Secret of the CAs exists, but holds no key pair that can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,8 @@ class CAStore:
         signing = key_pair_in(secret)
         if signing is None:
             raise CASecretInvalid(
-                f"Secret {self.namespace}/{self.name} has no tls.crt and tls.key; restore it, or delete it to have "
-                "a new CA created"
+                f"Secret {self.namespace}/{self.name} has no usable tls.crt and tls.key; restore it, or delete it to "
+                "have a new CA created"
             )
         annotations, former = secret.metadata.annotations, secret.data.get("former.crt")
         cas = CAs(

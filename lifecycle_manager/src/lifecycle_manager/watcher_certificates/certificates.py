@@ -12,11 +12,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kube_runtime import AlreadyExists, Client, Clock, Conflict, Informer, ObjectKey
-from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, describe, issue, key_of, renewal_due
+from kyma_certs import (
+    Algorithm,
+    CAs,
+    KeyPair,
+    LeafRequest,
+    NameRefused,
+    describe,
+    is_dns_name,
+    issue,
+    key_of,
+    renewal_due,
+)
 from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
 from lifecycle_manager.options.watcher import LeafRules
-from lifecycle_manager.skr.revocation import revoked_before
+from lifecycle_manager.skr.access import OUR_SECRETS
+from lifecycle_manager.skr.revocation import FOREVER, revoked_before
 from lifecycle_manager.watcher_certificates.tls_secret import (
     CERTIFICATE_PURPOSE,
     key_pair_in,
@@ -55,11 +67,19 @@ def is_overdue(rules: LeafRules, certificate_pem: bytes, cas: CAs, now: datetime
 def request_of(rules: LeafRules, kyma: Kyma, now: datetime) -> LeafRequest:
     """Return what a Kyma's certificate has to contain. Raises CertificatesRevoked, NameReserved or NameRefused."""
     domain, runtime = kyma.metadata.annotations.get(names.SKR_DOMAIN), runtime_id_of(kyma)
+    if domain and not is_dns_name(domain):
+        raise NameRefused(f"annotation {names.SKR_DOMAIN}: {domain[:80]!r} is no DNS name")
     if domain and any(_covers(domain, name) for name in rules.reserved_names):
         raise NameReserved(f"annotation {names.SKR_DOMAIN}: the domain {domain!r} is a name of the control plane")
     if any(_covers(runtime, name) for name in rules.reserved_names):  # Gardener makes it a DNS name
         raise NameReserved(f"the runtime id {runtime!r} is a name of the control plane")
     not_before = revoked_before(kyma)
+    if not_before == FOREVER:
+        text = kyma.metadata.annotations[names.REVOKED_BEFORE]
+        raise CertificatesRevoked(
+            f"annotation {names.REVOKED_BEFORE}: {text[:80]!r} is no time such as {now:%Y-%m-%dT%H:%M:%SZ}, so every "
+            "certificate is revoked"
+        )
     if not_before is not None and not_before > now:
         raise CertificatesRevoked(
             f"annotation {names.REVOKED_BEFORE}: certificates are revoked until {not_before.isoformat()}"
@@ -167,9 +187,12 @@ class CertificateStore(LeafStore):
 
     async def _of_another_replica(self, name: str, request: LeafRequest, cas: CAs) -> KeyPair:
         """Return what another replica issued meanwhile. Raises CertificateContended where that may not stay."""
-        pair = key_pair_in(await self.kcp.get(SECRETS, name, names.KCP_NAMESPACE))
+        secret = await self.kcp.get(SECRETS, name, names.KCP_NAMESPACE)
+        pair = key_pair_in(secret)
         if pair is None or not self._is_valid(pair, request, cas):
-            raise CertificateContended(f"Secret {names.KCP_NAMESPACE}/{name} changed while it was being written")
+            is_ours = secret.metadata.labels.get(names.MANAGED_BY) == names.LIFECYCLE_MANAGER
+            why = "changed while it was being written" if is_ours else f"has no label {OUR_SECRETS}; delete it"
+            raise CertificateContended(f"Secret {names.KCP_NAMESPACE}/{name} {why}")
         return pair
 
     def _is_valid(self, pair: KeyPair, request: LeafRequest, cas: CAs) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kyma_certs import KeyPair
+from kyma_certs import KeyPair, describe
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
@@ -37,11 +37,16 @@ def tls_secret_document(
 
 
 def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
-    """Return the key pair of a Secret, or None where it has none of that name."""
+    """Return the key pair of a Secret, or None where it has none of that name, or what is no certificate."""
     certificate, key = secret.data.get(f"{name}.crt"), secret.data.get(f"{name}.key")
     if not certificate or not key:
         return None
-    return KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
+    pair = KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
+    try:
+        describe(pair.certificate_pem)
+    except ValueError:
+        return None
+    return pair
 
 
 def purpose_labels(purpose: str) -> dict[str, str]:

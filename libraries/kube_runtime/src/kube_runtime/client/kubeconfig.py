@@ -7,6 +7,7 @@ that comes from somebody else is therefore held to a policy before anything in i
 import asyncio
 import base64
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -14,13 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from kube_runtime.client.credentials import Anonymous, Credentials, StaticToken, TokenFile, UserAndPassword
 from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid, KubeconfigRefused, ManifestInvalid
-from kube_runtime.yaml_text import load_yaml
+from kube_runtime.yaml_text import load_documents
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_SHOWN, MAX_LISTED = 100, 20
@@ -120,6 +119,28 @@ async def connection_from_kubeconfig(
     )
 
 
+def kubeconfig_document(text: str | bytes) -> dict[str, Any]:
+    """Return the first document of a text, in which the last of repeated keys counts, as for kubectl.
+
+    Raises KubeconfigInvalid, which quotes nothing of it.
+    """
+    try:
+        document = next(load_documents(text, repeated=[]), None)
+    except ManifestInvalid as error:
+        where = re.search(r": line \d+", str(error))
+        raise KubeconfigInvalid(f"the kubeconfig is not readable as YAML{where[0] if where else ''}") from None
+    if not isinstance(document, dict):
+        raise KubeconfigInvalid("the kubeconfig is no YAML mapping")
+    return document
+
+
+def server_of_kubeconfig(text: str) -> str:
+    """Return the address of the API server to which a kubeconfig leads. Raises KubeconfigInvalid."""
+    document = kubeconfig_document(text)
+    chosen = _named(document, "contexts", "context", document.get("current-context"))
+    return _server_of(_named(document, "clusters", "cluster", chosen.get("cluster")))
+
+
 async def connection_of_environment(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
     """Return the connection that kubectl would take: by the file given, else as a Pod, else by the user's own files.
 
@@ -207,14 +228,7 @@ def _located_plugin(plugin: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
 def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
-    text = _read(source).decode(errors="replace") if isinstance(source, Path) else source
-    try:
-        document = load_yaml(text)
-    except (ManifestInvalid, yaml.YAMLError) as error:
-        raise KubeconfigInvalid(f"the kubeconfig is not readable as YAML: {error.__class__.__name__}") from None
-    if not isinstance(document, Mapping):
-        raise KubeconfigInvalid("the kubeconfig is no YAML mapping")
-    return document
+    return kubeconfig_document(_read(source) if isinstance(source, Path) else source)
 
 
 def _named(document: Mapping[str, Any], plural: str, singular: str, name: object) -> Mapping[str, Any]:
@@ -227,7 +241,7 @@ def _named(document: Mapping[str, Any], plural: str, singular: str, name: object
         return {}
     if not isinstance(found[0], Mapping):
         raise KubeconfigInvalid(f"the {singular} in the kubeconfig is no mapping")
-    return found[0]
+    return {key: value for key, value in found[0].items() if value is not None}  # null is nothing, as for kubectl
 
 
 def _not_found(entries: list[Mapping[str, Any]], plural: str, singular: str, name: object, count: int) -> str:
@@ -344,7 +358,7 @@ def _shown_to_plugins(cluster: Mapping[str, Any], base: Path) -> Mapping[str, An
 
 
 def _impersonation_of(user: Mapping[str, Any]) -> Mapping[str, str]:
-    if any(key.startswith("as-") for key in user):
+    if any(key.startswith("as-") and value for key, value in user.items()):
         raise KubeconfigInvalid("impersonation of groups, a uid or extra fields is not supported")
     name = _text(user, "as")
     return {"Impersonate-User": name} if name else {}
