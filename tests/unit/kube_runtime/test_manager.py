@@ -592,11 +592,11 @@ async def test_failure_of_a_server_or_task_ends_the_manager_and_is_logged_by_nam
     )
 
 
-@pytest.mark.parametrize(("is_limited", "begun"), [(True, 48 + 2 * 25), (False, 2 * 100)])
+@pytest.mark.parametrize(("is_limited", "begun"), [(True, 16 + 2 * 25), (False, 2 * 100)])
 async def test_controllers_share_a_limit_that_events_pass(
     client: Client, monkeypatch: pytest.MonkeyPatch, is_limited: bool, begun: int
 ) -> None:
-    """A hundred workers each, and with the limit a quarter more for events: 48 of both begin, and those for events."""
+    """A hundred workers each, and with the limit a quarter more for events: 16 of both begin, and those for events."""
     monkeypatch.setattr("kube_runtime.controller.shared_limit.PLACE_SECONDS", 3600.0)
     manager, reconciler = manager_on(client), Reconciler()
     controllers: list[Controller[ObjectKey, Memory]] = [
@@ -614,7 +614,7 @@ async def test_controllers_share_a_limit_that_events_pass(
             await asyncio.sleep(0)
         assert len(reconciler.reconciled) == begun
         waiting = sum(manager.metrics.controller(each.name, 100).waiting_workers for each in controllers)
-        assert waiting == (200 - 48 if is_limited else 0)
+        assert waiting == (200 - 16 if is_limited else 0)
         reconciler.gate.set()
 
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, asynccontextmanager
 from kube_runtime.controller.priority import Priority
 from kube_runtime.metrics import ControllerMetrics
 
-MAX_UNDER_WAY = 48
+MAX_UNDER_WAY = 16
 PLACE_SECONDS = 1.0
 """For how long a reconcile counts: whatever takes longer waits for its cluster, and such would else hold all places."""
 
