@@ -160,6 +160,15 @@ def test_pause_that_the_server_asks_for_is_known(as_header: Callable[[int], str]
     assert 600 <= error.retry_after <= 701
 
 
+@pytest.mark.parametrize("number", ["1", "9" * 20, "9" * 5_000])
+def test_date_that_no_calendar_has_asks_for_no_pause(number: str) -> None:
+    for date in (f"{number} Jan 2020 00:00:00", f"01 Jan {number} 00:00:00", f"01 Jan 2020 00:00:00 +{number}", ""):
+        error = error_from_answer(429, status(429, "TooManyRequests"), date)
+
+        assert isinstance(error, TooManyRequests)
+        assert not error.retry_after
+
+
 def test_pause_in_the_details_counts_where_no_header_says_it() -> None:
     error = error_from_answer(503, status(503, "ServiceUnavailable", details={"retryAfterSeconds": 3}), "soon")
 

@@ -1,12 +1,15 @@
 """What a message about an object that the API server refuses says: the fields and the reason."""
 
+import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import ApiError, Conflict, Invalid, RequestTooLarge
+from kube_runtime.apply.claims import claim_of
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.client.answers import error_from_answer
 
@@ -35,6 +38,23 @@ DIFFERENCE = 'Forbidden: spec is immutable after creation\n@@ -1,6 +1,6 @@\n {\n
 )
 def test_cause_is_told_without_a_value_that_is_longer_than_the_reason(cause: tuple[str, str], sentence: str) -> None:
     assert explained(invalid(cause)) == sentence
+
+
+def test_causes_of_any_length_and_number_are_read_in_no_time() -> None:
+    cause = {"field": "[" * 20_000, "message": "updates to " * 20_000, "reason": "FieldValueInvalid"}
+    one, many = (
+        error_from_answer(422, msgspec.json.encode({"kind": "Status", "details": {"causes": causes}}))
+        for causes in ([cause], [cause] * 1_000)
+    )
+    assert isinstance(one, Invalid)
+    assert isinstance(many, Invalid)
+
+    start = time.process_time()
+    assert immutable_fields(one) == ()
+    assert claim_of("me", {"metadata": {}}, {"spec": {}}, one.causes) is None
+    assert len(explained(one)) < 5_000
+    assert time.process_time() - start < 1.0
+    assert many.causes == ()
 
 
 def test_cause_that_the_server_gives_twice_is_told_once() -> None:

@@ -1,5 +1,6 @@
 """Whether an apply would change nothing, held against a simulated server that applies it."""
 
+import time
 from typing import Any
 
 import pytest
@@ -103,3 +104,22 @@ def test_empty_map_that_others_have_filled_is_owned() -> None:
     live = changed(MAP, metadata={"name": "m", "managedFields": [owned]}, immutable=False)
     assert not is_settled(live, changed(MAP, immutable=False, data={}), "us")
     assert is_settled(live, {key: value for key, value in live.items() if key != "data"}, "us")
+
+
+def test_fields_that_somebody_says_are_owned_are_compared_in_linear_time() -> None:
+    spec = {"ports": [{"name": f"p{number}"} for number in range(40)]}
+    document = changed(SERVICE, spec=spec)
+    made_up: dict[str, Any] = {f'k:{{"name":"p0","x{number}":0}}': {} for number in range(30_000)}
+    entry = {
+        "manager": "me",
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:ports": made_up}},
+    }
+    metadata: Any = SERVICE["metadata"]
+    live = changed(document, metadata={**metadata, "managedFields": [entry]})
+
+    start = time.process_time()
+    assert not is_settled(live, document, "me")
+    assert time.process_time() - start < 0.5

@@ -14,6 +14,7 @@ from tests.policies import anything
 SYSTEM = "kyma-system"
 DEFAULTS = ModuleRules("shop")
 INGRESS, GATEWAY, ISTIO = "networking.k8s.io/v1", "gateway.networking.k8s.io/v1", "networking.istio.io/v1"
+CERT_MANAGER, GARDENER = "cert-manager.io/v1", "cert.gardener.cloud/v1alpha1"
 SHOP = "shop.example.com"
 
 
@@ -49,6 +50,12 @@ def annotated(key: str) -> KubernetesObject:
         thing("cert.gardener.cloud/v1alpha1", "Certificate", spec={"commonName": SHOP}),
         annotated("dns.gardener.cloud/dnsnames"),
         annotated("external-dns.alpha.kubernetes.io/hostname"),
+        annotated("external-dns.alpha.kubernetes.io/internal-hostname"),
+        annotated("cert.gardener.cloud/commonname"),
+        annotated("cert.gardener.cloud/dnsnames"),
+        annotated("cert-manager.io/common-name"),
+        thing(INGRESS, "Ingress", spec={"rules": [{"host": "x"}], "tls": [{"hosts": [SHOP]}]}),
+        thing(CERT_MANAGER, "Certificate", spec={"dnsNames": [SHOP]}),
     ],
     ids=str,
 )
@@ -68,6 +75,8 @@ def test_host_of_somebody_else_is_not_served(served: KubernetesObject) -> None:
         thing(GATEWAY, "HTTPRoute", spec={"hostnames": []}),
         thing(GATEWAY, "TCPRoute", spec={}),
         thing(ISTIO, "VirtualService", spec={"hosts": ["*"]}),
+        thing(CERT_MANAGER, "Certificate", spec={"dnsNames": [SHOP], "literalSubject": "CN=other.example.com"}),
+        thing(GARDENER, "Certificate", spec={"csr": "LS0tLS1CRUdJTg=="}),
     ],
     ids=str,
 )

@@ -121,6 +121,17 @@ def test_pods_run_as_accounts_of_their_module(field: str) -> None:
     assert denied_by(policy("apps/DaemonSet"), daemon_set({field: "default"})) == []
 
 
+@pytest.mark.parametrize("field", ["serviceAccountName", "serviceAccount", "serviceAccountRef"])
+@pytest.mark.parametrize("named", [{"name": "theirs"}, {"name": {"a": 1}}, [{"name": "theirs"}], [], 1, None])
+def test_account_of_another_module_is_found_in_whatever_form_it_is_named(field: str, named: Any) -> None:
+    """A store of secrets, a workflow or a log collector has its account as an object."""
+    other = thing("stores.example.com/v1", "Store", "mine", SYSTEM, spec={"auth": {field: named, "image": "a"}})
+    found = denied_by(policy("stores.example.com/Store"), other)
+    assert [each.partition("ServiceAccount ")[2] for each in found] == (
+        ["theirs, which is not listed"] if named == {"name": "theirs"} else []
+    )
+
+
 @pytest.mark.parametrize(
     "wanted",
     [

@@ -1,6 +1,7 @@
 """A policy allows kinds that are known to be harmless, and finds Pods and Secrets in any kind by their structure."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -126,6 +127,30 @@ def test_harmless_marks_are_allowed(place: str) -> None:
     assert denied_by(policy(), thing("a.example.com/v1", "Thing", spec={"template": {place: marks}})) == []
 
 
+@pytest.mark.parametrize("text", [" " * 20_000 + "x", "concurrency: 1" + " " * 20_000 + "x"], ids=["before", "after"])
+def test_mark_and_name_of_any_length_are_checked_in_linear_time(text: str) -> None:
+    annotations = {"proxy.istio.io/config": text, "/" * 20_000: ""}
+    found = thing("v1", "Service", metadata={"annotations": annotations})
+
+    start = time.process_time()
+    assert denied_by(policy(), found)
+    assert time.process_time() - start < 1.0
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [thing("v1", "ConfigMap", SYSTEM, f"x{number}") for number in range(5_000)],
+        [thing(ADMISSION, "MutatingWebhookConfiguration", "", webhooks=[{"a": {"b": each}} for each in range(9_000)])],
+    ],
+    ids=["objects", "webhooks"],
+)
+def test_objects_and_webhooks_of_any_number_are_checked_in_linear_time(found: list[KubernetesObject]) -> None:
+    start = time.process_time()
+    denied_by(policy(), *found)
+    assert time.process_time() - start < 2.0
+
+
 @pytest.mark.parametrize(("enforced", "is_denied"), [("privileged", True), ("Baseline", True), ("restricted", False)])
 def test_namespace_has_no_other_level_enforced_than_its_policy(enforced: str, is_denied: bool) -> None:
     label = {"pod-security.kubernetes.io/enforce": enforced}
@@ -187,6 +212,7 @@ def test_kind_of_a_crd_among_the_objects_is_the_modules_own() -> None:
         {"pullSecrets": ["theirs"]},
         {"valuesFrom": [{"kind": "Secret", "name": "theirs"}]},
         {"servers": [{"tls": {"credentialName": "theirs"}}]},
+        {"servers": [{"tls": {"credentialNames": ["theirs"]}}]},
         {"tls": {"certificateRefs": [{"name": "theirs"}]}},
         {"clientSecret": {"name": "theirs", "key": "a"}},
         {"template": {"annotations": {"nginx.ingress.kubernetes.io/auth-secret": "kyma-system/theirs"}}},
@@ -206,6 +232,16 @@ def test_reference_names_a_secret_of_another_namespace() -> None:
 
     assert denied_by(policy(), found) == ["spec.secrets: it uses Secret theirs, which is not listed"]
     assert denied_by(policy(), thing("a.example.com/v1", "Thing", spec={"secretRef": {"name": "ours"}})) == []
+
+
+@pytest.mark.parametrize("key", ["namespace", "secretNamespace"])
+def test_annotation_does_not_move_the_reference_of_another_one_to_the_own_namespace(key: str) -> None:
+    annotations = {"nginx.ingress.kubernetes.io/auth-tls-secret": "theirs", key: "shop"}
+    allow = (KindRule(group="*", kind="*", names=("*",)),)
+    found = thing("networking.k8s.io/v1", "Ingress", SYSTEM, metadata={"annotations": annotations})
+    rules = policy(namespaced_resources=NamespacedResources(allow=allow), hosts=("*",))
+
+    assert denied_by(rules, found) == ["spec.secrets: it uses Secret theirs, which is not listed"]
 
 
 @pytest.mark.parametrize(

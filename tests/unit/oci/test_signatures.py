@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -175,6 +176,16 @@ def test_signed_descriptor_with_a_key_twice_is_refused(key: str) -> None:
     twice = text[:place] + f'"{key}":null,'.encode() + text[place:]
     with pytest.raises(Unverified, match=f"key '{key}' twice"):
         verify(twice, trusted("public.pem"), NOW)
+
+
+def test_key_that_is_there_twice_is_found_among_any_number_in_linear_time() -> None:
+    meta = ",".join(f'"{number}":0' for number in (*range(20_000), 19_999))
+    text = encoded(document()).removesuffix(b"}") + b',"meta":{%s}}' % meta.encode()
+
+    start = time.process_time()
+    with pytest.raises(Unverified, match="key '19999' twice"):
+        normal_form(text)
+    assert time.process_time() - start < 1.0
 
 
 def test_descriptor_with_two_schemas_is_unreadable_also_without_a_signature() -> None:

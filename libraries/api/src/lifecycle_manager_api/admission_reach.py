@@ -5,7 +5,7 @@ is sent Pods, or what makes them, decides what they are, and one that may change
 decides who may do what.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lifecycle_manager_api.pod_security import Document, mapping, mappings, sequence
@@ -29,22 +29,23 @@ _IN_NO_NAMESPACE = frozenset({"*", "namespaces", "nodes", "persistentvolumes"})
 def sees_secrets(group: str, kind: str, document: Document, own_namespace: str) -> bool:
     """Tell whether a webhook is sent Secrets of namespaces that are not the module's own."""
     return (group, kind) in {(_GROUP, each) for each in _WEBHOOKS} and any(
-        _covers(each, {"": frozenset({"secrets"})}) for each in _reaching(kind, document, own_namespace)
+        _reaches_others(each, own_namespace) and _covers(each, {"": frozenset({"secrets"})})
+        for each in _matched(kind, document)
     )
 
 
 def requests_of_others(
-    group: str, kind: str, document: Document, own_namespace: str, own_crds: Collection[str]
+    group: str, kind: str, document: Document, own_namespace: str, is_own_crd: Callable[[str], bool]
 ) -> Iterator[frozenset[str]]:
     """Yield the labels of the objects of others that each webhook or admission policy decides on.
 
     These are Pods and what makes them, and where it may change them, all kinds that are not by the module's own CRDs.
     """
     if group == _GROUP and kind in _WEBHOOKS | _POLICIES:
-        reaching = [*_reaching(kind, document, own_namespace)]
         for each in _matched(kind, document):
-            changes = kind in _CHANGING and _covers_others(each, own_crds, is_limited=each not in reaching)
-            if changes or (each in reaching and _covers(each, _PODS)):
+            reaches = _reaches_others(each, own_namespace)
+            changes = kind in _CHANGING and _covers_others(each, is_own_crd, is_limited=not reaches)
+            if changes or (reaches and _covers(each, _PODS)):
                 labels = mapping(mapping(each.get("objectSelector")).get("matchLabels"))
                 yield frozenset(f"{key}={value}" for key, value in labels.items())
 
@@ -56,11 +57,9 @@ def _matched(kind: str, document: Document) -> Iterator[Document]:
     return iter([mapping(mapping(document.get("spec")).get("matchConstraints"))])
 
 
-def _reaching(kind: str, document: Document, own_namespace: str) -> Iterator[Document]:
-    """Yield those that are for namespaces of others."""
-    for each in _matched(kind, document):
-        if _namespaces(mapping(each.get("namespaceSelector"))) != {own_namespace}:
-            yield each
+def _reaches_others(matched: Document, own_namespace: str) -> bool:
+    """Tell whether one is for namespaces of others."""
+    return _namespaces(mapping(matched.get("namespaceSelector"))) != {own_namespace}
 
 
 def _namespaces(selector: Document) -> set[Any]:
@@ -78,7 +77,7 @@ def _covers(matched: Document, wanted: Mapping[str, frozenset[str]]) -> bool:
     return any(_covers_any(rule, group, wanted[group]) for rule in _rules(matched) for group in wanted)
 
 
-def _covers_others(matched: Document, own_crds: Collection[str], *, is_limited: bool) -> bool:
+def _covers_others(matched: Document, is_own_crd: Callable[[str], bool], *, is_limited: bool) -> bool:
     """Tell whether rules are for kinds of others. A limit to namespaces is none for what is in no namespace."""
     for rule in _rules(matched):
         if is_limited and rule.get("scope") == "Namespaced":
@@ -87,7 +86,7 @@ def _covers_others(matched: Document, own_crds: Collection[str], *, is_limited: 
             named = {str(each).partition("/")[0] for each in sequence(rule.get("resources"))}
             if is_limited and group in _PODS:
                 named &= _IN_NO_NAMESPACE
-            if any(f"{each}.{group}" not in own_crds for each in named):
+            if not all(is_own_crd(f"{each}.{group}") for each in named):
                 return True
     return False
 

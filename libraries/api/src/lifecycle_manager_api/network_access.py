@@ -13,8 +13,15 @@ from lifecycle_manager_api.pod_security import Document, mapping, mappings, sequ
 ANY = "*"
 """Every host: that of an object which names none."""
 EXPOSING_TYPES = frozenset(("LoadBalancer", "NodePort"))
-NAMES_OF_HOSTS = ("dns.gardener.cloud/dnsnames", "external-dns.alpha.kubernetes.io/hostname")
-"""Annotations by which a controller creates DNS records."""
+NAMES_OF_HOSTS = (
+    "cert-manager.io/common-name",
+    "cert.gardener.cloud/commonname",
+    "cert.gardener.cloud/dnsnames",
+    "dns.gardener.cloud/dnsnames",
+    "external-dns.alpha.kubernetes.io/hostname",
+    "external-dns.alpha.kubernetes.io/internal-hostname",
+)
+"""Annotations by which a controller creates DNS records or certificates."""
 
 _ISTIO, _GATEWAY_API = "networking.istio.io", "gateway.networking.k8s.io"
 _SERVING_ALL: Mapping[tuple[str, str], str] = {
@@ -30,6 +37,7 @@ _SERVING_ALL: Mapping[tuple[str, str], str] = {
 }
 """Where kinds have their hosts that serve every host without."""
 _SERVING: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("networking.k8s.io", "Ingress"): ("spec.tls.hosts",),  # certificates are issued for these
     ("gateway.kyma-project.io", "APIRule"): ("spec.hosts", "spec.host", "spec.service.host"),
     (_ISTIO, "Gateway"): ("spec.servers.hosts",),
     (_ISTIO, "VirtualService"): ("spec.hosts",),
@@ -39,6 +47,11 @@ _SERVING: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("cert.gardener.cloud", "Certificate"): ("spec.commonName", "spec.dnsNames"),
     ("cert-manager.io", "Certificate"): ("spec.commonName", "spec.dnsNames"),
 }
+_UNREADABLE: Mapping[tuple[str, str], str] = {
+    ("cert.gardener.cloud", "Certificate"): "csr",
+    ("cert-manager.io", "Certificate"): "literalSubject",
+}
+"""Where kinds have hosts in an encoded form, which counts as every host."""
 _ADDRESSES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "Service"): ("spec.externalIPs", "spec.externalName", "spec.loadBalancerIP"),
     ("", "Endpoints"): ("subsets.addresses.ip", "subsets.notReadyAddresses.ip"),
@@ -83,6 +96,8 @@ def served_hosts(group: str, kind: str, document: Document) -> Iterator[str]:
         if (group, kind) == ("networking.k8s.io", "Ingress") and mapping(document.get("spec")).get("defaultBackend"):
             yield ANY
     yield from _texts(document, _SERVING.get((group, kind), ()))
+    if mapping(document.get("spec")).get(_UNREADABLE.get((group, kind), "")):
+        yield ANY
     annotations = mapping(mapping(document.get("metadata")).get("annotations"))
     for key in NAMES_OF_HOSTS:
         yield from filter(None, (each.strip() for each in _text(annotations.get(key)).split(",")))

@@ -50,7 +50,8 @@ _HARMLESS: Mapping[str, re.Pattern[str]] = {
     "sidecar.istio.io/proxyMemoryLimit": _AMOUNT,
     "sidecar.istio.io/rewriteAppHTTPProbers": _SWITCH,
     "proxy.istio.io/config": re.compile(
-        r"\s*\{?\s*\"?(holdApplicationUntilProxyStarts|concurrency|terminationDrainDuration)\"?\s*:\s*\"?\w+\"?\s*\}?\s*"
+        r"\s*+(\{\s*+)?\"?(holdApplicationUntilProxyStarts|concurrency|terminationDrainDuration)\"?\s*+:"
+        r"\s*+\"?\w++\"?\s*+(\}\s*+)?"  # of time that grows with the length, not with its square
     ),
     "seccomp.security.alpha.kubernetes.io/pod": re.compile("runtime/default|docker/default|localhost/.*"),
     "vault.hashicorp.com/agent-inject": re.compile("false"),

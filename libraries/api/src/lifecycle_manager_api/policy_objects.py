@@ -44,7 +44,7 @@ CLUSTER_SCOPED = frozenset((group, kind) for group, kinds in _CLUSTER_SCOPED.ite
 """Kinds of Kubernetes whose objects are in no namespace."""
 
 _NAMES_OF_SECRETS = re.compile(
-    r".*(secretnames?|secretref|existingsecret|pullsecrets?|tlssecret|credentialname)|secrets|.*/.*secret"
+    r".*(secretnames?|secretref|existingsecret|pullsecrets?|tlssecret|credentialnames?)|secrets|[^/]*/.*secret"
 )
 """Fields and annotations, in lower case, whose texts are names of Secrets."""
 _NOT_SECRETS = ("secretstore", "secretclass")
@@ -123,6 +123,10 @@ class Content:
         """Tell whether an object of the core group is among those of the set, by default in the same namespace."""
         return Place("", kind, self.place.namespace if namespace is None else namespace, name) in self.places
 
+    def has_own_crd(self, name: str) -> bool:
+        """Tell whether a CRD is among those of the set."""
+        return Place(*CRD, "", name) in self.places
+
 
 def scopes_in(objects: Iterable[WrittenObject]) -> dict[Kind, bool]:
     """Return the scopes of the kinds whose CRD is among the objects."""
@@ -169,9 +173,8 @@ def selectors_of(content: Content, module: str) -> tuple[frozenset[str], ...]:
     place = content.place
     if place.namespace == module:
         return ()
-    own_crds = {each.name for each in content.places if (each.group, each.kind) == CRD}
     selected = pod_selector(place.group, place.kind, content.document)
-    requests = tuple(requests_of_others(place.group, place.kind, content.document, module, own_crds))
+    requests = tuple(requests_of_others(place.group, place.kind, content.document, module, content.has_own_crd))
     targets = (frozenset[str]() for _ in foreign_targets(content, module))
     return (*(() if selected is None else (selected,)), *requests, *targets)
 
@@ -217,11 +220,12 @@ def account_of_token(content: Content) -> str | None:
 def accounts_in(content: Content) -> set[str]:
     """Return the ServiceAccounts that an object refers to, without the one that every namespace has."""
     fields = ("serviceAccountName", "serviceAccount")
-    found = {pod.spec.get(each) for pod in content.pods for each in fields}
+    found = [pod.spec.get(each) for pod in content.pods for each in fields]
     if content.place.group != "rbac.authorization.k8s.io":
-        for key, value in content.values:
-            named = mapping(value).get("name") if key.lower().startswith("serviceaccount") else None
-            found.add(value if key in fields else named)
+        found += [value for key, value in content.values if key in fields]
+        found += [
+            mapping(value).get("name") for key, value in content.values if key.lower().startswith("serviceaccount")
+        ]
     return {each for each in found if isinstance(each, str) and each} - {DEFAULT_ACCOUNT}
 
 
@@ -245,7 +249,8 @@ def _secrets_in(document: Any) -> Iterator[SecretReference]:
                 named = (each for each in map(mapping, items) if "kind" not in each)
                 yield from (_reference(each, name) for each in named if isinstance(name := each.get("name"), str))
             if _NAMES_OF_SECRETS.fullmatch(lower) is not None:
-                yield from (_reference(holder, each) for each in items if isinstance(each, str))
+                beside: tuple[Mapping[str, Any], ...] = (holder, {})  # an annotation beside another one means nothing
+                yield from (_reference(it, each) for it in beside for each in items if isinstance(each, str))
 
 
 def _reference(holder: Mapping[str, Any], name: str) -> SecretReference:

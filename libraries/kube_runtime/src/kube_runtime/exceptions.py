@@ -73,6 +73,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 MAX_MESSAGE_LENGTH = 1_000
+MAX_CAUSES, MAX_CAUSE_LENGTH = 200, 2_000
 
 
 class KubeError(Exception):
@@ -133,12 +134,12 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The single reasons, where the server gives them."""
+        """The single reasons, where the server gives them; none of what no server gives, such as thousands."""
         listed = self.details.get("causes")
-        if not isinstance(listed, Sequence) or isinstance(listed, str):
+        if not isinstance(listed, Sequence) or isinstance(listed, str) or len(listed) > MAX_CAUSES:
             return ()
         return tuple(
-            StatusCause(str(each.get("reason", "")), str(each.get("message", "")), str(each.get("field", "")))
+            StatusCause(*(str(each.get(key, ""))[:MAX_CAUSE_LENGTH] for key in ("reason", "message", "field")))
             for each in listed
             if isinstance(each, Mapping)
         )

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 MAX_DURATION = timedelta(days=365_000)
 """A time of now plus this is one that Python has."""
+MAX_LENGTH = 64
 PATTERN = r"^(0|([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$"
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -22,15 +23,15 @@ def parse_duration(text: object) -> timedelta:
         return text
     if text == "0":  # the only one without a unit
         return timedelta()
-    parts = _PART.findall(text) if isinstance(text, str) else []
+    parts = _PART.findall(text) if isinstance(text, str) and len(text) <= MAX_LENGTH else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"invalid duration {text!r}: expected one like 100ms, 30s, 5m or 1h30m")
+        raise ValueError(f"invalid duration {str(text)[:MAX_LENGTH]!r}: expected one like 100ms, 30s, 5m or 1h30m")
     try:
         duration = sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
     except OverflowError:
         duration = timedelta.max
     if duration > MAX_DURATION:
-        raise ValueError(f"invalid duration {str(text)[:64]!r}: more than 1,000 years")
+        raise ValueError(f"invalid duration {text!r}: more than 1,000 years")
     return duration
 
 

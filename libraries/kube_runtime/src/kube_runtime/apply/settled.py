@@ -74,7 +74,7 @@ def _covers(wanted: Any, owned: object) -> bool:
 
     What is no set of fields, as the format of `fieldsV1` has it, is covered by nothing.
     """
-    if not isinstance(owned, Mapping):
+    if not isinstance(owned, Mapping) or _has_more(owned, wanted):
         return False
     for path, below in owned.items():
         if path == ".":
@@ -114,7 +114,7 @@ def _ownable(wanted: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _owns(wanted: Any, owned: object, *, nulls: bool) -> bool:
     """Tell whether all fields of a value are owned. One with no fields below it is owned as a whole."""
-    if not isinstance(owned, Mapping):
+    if not isinstance(owned, Mapping) or _has_more(owned, wanted):
         return False
     if not owned:
         return True
@@ -122,6 +122,11 @@ def _owns(wanted: Any, owned: object, *, nulls: bool) -> bool:
         fields = ((f"f:{key}", value) for key, value in wanted.items() if nulls or value is not None)
         return all(path in owned and _owns(value, owned[path], nulls=nulls) for path, value in fields)
     return not isinstance(wanted, list | tuple) or _owns_items(wanted, owned, nulls=nulls)
+
+
+def _has_more(owned: Mapping[str, Any], wanted: Any) -> bool:
+    """Tell whether more items are owned than a list has, in each of which its items would be searched."""
+    return isinstance(wanted, list | tuple) and len(owned) > len(wanted) + 1  # that itself (`.`)
 
 
 def _owns_items(wanted: Sequence[Any], owned: Mapping[str, Any], *, nulls: bool) -> bool:

@@ -114,12 +114,18 @@ class Reader:
         label_selector: str | None = None,
         field_selector: str | None = None,
         page_size: int = 500,
+        unreadable: Callable[[ObjectUnreadable], None] | None = None,
     ) -> ObjectList[T]:
-        """Read all objects, or those of a namespace, in pages. A list that outlives its pages raises Gone."""
+        """Read all objects, or those of a namespace, by `pages`. A list that outlives its pages raises Gone."""
         items: list[T] = []
         version = ""
         pages = self.pages(
-            resource, namespace, label_selector=label_selector, field_selector=field_selector, page_size=page_size
+            resource,
+            namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            page_size=page_size,
+            unreadable=unreadable,
         )
         async for page in pages:
             items.extend(page.items)

@@ -10,6 +10,7 @@ A document that could be read in two ways has none: with a key twice, or with a 
 """
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -102,8 +103,7 @@ def normal_form(descriptor: bytes) -> bytes:
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise Unverified(f"the descriptor has the key {twice[:64]!r} twice")
     return found
 
