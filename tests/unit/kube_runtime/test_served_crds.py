@@ -1,8 +1,13 @@
 """A CRD that is served stays applied although a name of it, which nobody needs, is taken meanwhile."""
 
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
 import pytest
 
-from kube_runtime import Applier, Client, parse_objects
+from kube_runtime import Applier, Client, ClusterUnreachable, parse_objects
+from kube_runtime.apply import established
+from kube_runtime.apply.established import wait_established
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CRDS, NAMESPACES
 from tests.unit.kube_runtime.test_objects_of_refused_kinds import client, cluster, names_of
@@ -24,3 +29,34 @@ async def test_crd_that_is_served_has_failed_only_where_its_kind_is_not_its_own(
     result = await Applier(client, field_manager="test").apply(objects, first.inventory)
     assert [each.error is None for each in result.outcomes] == ([False, False] if kind else [True, True])
     assert await names_of(client, THINGS) == ["one"]
+
+
+class EndingWatches:
+    """A cluster that ends each watch at once, and serves the CRD after so many."""
+
+    def __init__(self, served_after: float) -> None:
+        self.watches, self.served_after = 0, served_after
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+        self.watches += 1
+        for _event in range(0):
+            yield None
+
+    async def get(self, *_: Any) -> dict[str, Any]:
+        conditions = [{"type": "Established", "status": "True"}] if self.watches >= self.served_after else []
+        return {**definition(), "metadata": {**definition()["metadata"], "resourceVersion": "1"}} | {
+            "status": {"conditions": conditions}
+        }
+
+
+async def waited_for(served_after: float) -> EndingWatches:
+    server = EndingWatches(served_after)
+    await wait_established(cast("Client", server), CRDS, await server.get(), 0.3)
+    return server
+
+
+async def test_server_that_ends_each_watch_at_once_is_asked_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(established, "RETRY_SECONDS", 0.05)
+    assert (await waited_for(1)).watches == 1
+    with pytest.raises(ClusterUnreachable, match="was not established"):
+        await waited_for(20)

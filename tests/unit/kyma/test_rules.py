@@ -542,6 +542,26 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     assert applied.manifest.spec.version == "0.1.0"
 
 
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_unmanaged_module_that_is_removed_stays_for_good(is_configured: bool) -> None:
+    """Its ModuleConfigs and SyncResources are in force: it is not being removed, and nobody has to delete a thing."""
+    kyma = introduced(status=OTHERS_READY)
+    unmanaged = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": False}]))
+    configs, resources = (builders.module_config(),) if is_configured else (), (builders.sync_resource("left"),)
+    there = builders.manifest(annotations={names.IS_UNMANAGED: "true"}, status={"state": "Unmanaged"})
+    going = builders.manifest(annotations={names.IS_UNMANAGED: "true"}, deletionTimestamp=DELETED)
+    rounds = [(unmanaged, (there,)), *((SkrView(skr_kyma(kyma)), each) for each in ((there,), (going,), (), ()))]
+    for inner, manifests in rounds:
+        parts: dict[str, Any] = {"manifests": manifests, "module_configs": configs, "sync_resources": resources}
+        decided = planned(snapshot(kyma, inner, offer=INSTALLING, **parts))
+        status = decided.end.status or kyma.status
+        (module,) = status.modules
+        assert (module.state, status.state) == (State.UNMANAGED, State.READY)
+        assert "stays as it is" in module.message
+        assert not any(isinstance(action, steps.DeleteSyncResource) for action in decided.in_kcp)
+        kyma = msgspec.structs.replace(kyma, status=status)
+
+
 def test_custom_resource_policy_reaches_the_manifest() -> None:
     kyma = introduced(status=OTHERS_READY)
     requested = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
@@ -586,6 +606,50 @@ def test_module_stays_where_its_next_version_lacks_all_objects_by_mistake(is_con
     module = decided.status.modules[-1]
     assert (module.state, module.version) == (state, "0.1.0")
     assert any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp) == is_configured
+    if not is_configured:  # by the template that the status names, ModuleConfigs are deleted
+        assert module.template is not None
+        assert module.template.metadata.name == "cloud-resources-0.1.0"
+
+
+def test_module_configs_stay_where_the_next_version_has_nothing_by_mistake() -> None:
+    """A module without objects of its own has nothing but ModuleConfigs, and users' objects by these."""
+    kyma = introduced(status=OTHERS_READY)
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
+    templates = [builders.template(), builders.template(version="0.2.0", enable_module_config=False)]
+    offer = Offer.of(templates, [builders.release(regular="0.2.0")])
+    (module,) = planned(snapshot(kyma, SkrView(inner), offer=offer)).status.modules
+    assert (module.state, module.version) == (State.WARNING, "0.1.0")
+    assert "0.2.0 has nothing to install and does not enable ModuleConfig; version 0.1.0 stays" in module.message
+    assert module.template is not None
+    assert module.template.metadata.name == "cloud-resources-0.1.0"
+
+
+def test_version_that_could_not_be_installed_disables_no_module_config() -> None:
+    """By the template that the status names, ModuleConfigs are deleted, and with them the users' objects."""
+    broken = builders.template(version="0.2.0", enable_module_config=False)
+    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    templates = [builders.template(installs=True), msgspec.structs.replace(broken, spec=spec)]
+    offer = Offer.of(templates, [builders.release(regular="0.2.0")])
+    kyma = introduced(status=OTHERS_READY)
+    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    (module,) = planned(
+        snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version="0.1.0"),))
+    ).status.modules
+    assert (module.state, module.version) == (State.ERROR, "0.1.0")
+    assert "ModuleTemplate cloud-resources-0.2.0: " in module.message
+    assert module.template is not None
+    assert module.template.metadata.name == "cloud-resources-0.1.0"
+
+
+def test_module_stays_until_a_rollout_releases_a_template_without_objects() -> None:
+    offer = Offer.of([builders.template(enable_module_config=True)], [builders.release(regular="0.1.0")])
+    kyma = introduced(status=OTHERS_READY)
+    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
+    rollouts: dict[str, Any] = {"cloud-resources": {}}
+    for held in (True, False):
+        timing = Timing(builders.NOW, rollouts=rollouts if held else {})
+        decided = planned(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),), timing=timing))
+        assert any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp) != held
 
 
 def test_module_that_installs_nothing_stays_while_its_descriptor_is_not_found() -> None:

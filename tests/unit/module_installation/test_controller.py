@@ -292,6 +292,47 @@ async def test_crd_that_leaves_the_module_stays_while_it_has_objects(world: Modu
         await world.skr.get(CRDS, CRD["metadata"]["name"])
 
 
+@pytest.mark.parametrize("has_another", [False, True])
+async def test_operator_of_a_crd_that_stays_for_its_objects_stays_too(world: Modules, has_another: bool) -> None:
+    """It acts on their finalizers; a version that brings another operator has that in its place."""
+    deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
+    another = {**deployment, "metadata": {**deployment["metadata"], "name": "another"}}
+    await world.want([CRD, deployment, config_map("rose")])
+    await world.reconcile()
+    await runs(world, deployment)
+    held = {"metadata": {"name": "mine", "finalizers": ["example.com/of-the-operator"]}, "spec": {}}
+    await world.skr.create(GARDENS, held, SKR, field_manager="user")
+    await world.want([config_map("rose", "2"), *([another] if has_another else [])])
+    for _ in range(3):
+        await world.reconcile()
+    assert (await world.condition()).reason == ("ManagerNotReady" if has_another else "ObjectsInUse")
+    assert "waiting for deletion" not in (await world.condition("Resources")).message
+    deployments = await world.skr.mapper.resource("apps/v1", "Deployment")
+    there = {each["metadata"]["name"] for each in (await world.skr.list(deployments, SKR)).items}
+    assert there == {"another" if has_another else deployment["metadata"]["name"]}
+    await world.skr.merge_patch(GARDENS, "mine", {"metadata": {"finalizers": None}}, SKR)
+    await world.skr.delete(GARDENS, "mine", SKR)
+    for _ in range(3):
+        await world.reconcile()
+    there = {each["metadata"]["name"] for each in (await world.skr.list(deployments, SKR)).items}
+    assert there == ({"another"} if has_another else set())
+
+
+async def test_module_is_not_ready_while_one_of_its_objects_is_being_deleted(world: Modules) -> None:
+    held = config_map("rose", finalizers=["example.com/held"])
+    await world.skr.create(CONFIG_MAPS, held, SKR, field_manager="user")
+    await world.want([config_map("rose"), config_map("tulip")])
+    await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    await world.skr.delete(CONFIG_MAPS, "rose", SKR)
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
+    assert await world.state() == ("Processing", "ObjectsTerminating")
+    assert (await world.condition()).message == "waiting for deletion of ConfigMap rose"
+    await world.skr.merge_patch(CONFIG_MAPS, "rose", {"metadata": {"finalizers": None}}, SKR)
+    await world.reconcile()
+    assert (await world.state(), await brought(world)) == (("Ready", "ModuleReady"), {"rose", "tulip"})
+
+
 @pytest.mark.parametrize(
     ("mark", "stays"),
     [

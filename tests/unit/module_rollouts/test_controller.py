@@ -11,7 +11,14 @@ import pytest
 
 from kube_runtime import Conflict
 from lifecycle_manager import mandatory_modules, module_rollouts
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, RAW_MANIFESTS, ROLLOUT_STRATEGIES
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
+    RAW_MANIFESTS,
+    ROLLOUT_STRATEGIES,
+)
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_rollouts.snapshot import ROLLOUTS_BY_CHANNEL, ReleaseChannel
 from lifecycle_manager.options.kymas import RolloutSettings
@@ -465,3 +472,26 @@ async def test_mandatory_module_gets_another_version_in_waves(*, is_released: bo
         kymas = (*kymas, "late")
         assert await turns(12) == ["2.0.0"] * 4
         assert (await latest(found)).status.phase == "Completed"
+
+
+async def test_halted_rollout_of_a_mandatory_module_outlives_its_template() -> None:
+    """`kubectl replace --force`, and tools that delete and create again, must not release what was halted."""
+    key = ReleaseChannel("warden", "mandatory")
+    async with open_world(rollout=BRAKE) as found:
+        module_rollouts.setup(found.manager, found.offers, BRAKE)
+        mandatory_modules.setup(found.manager, found.offers, MandatorySettings(), BRAKE)
+        await found.offer(builders.template("warden", "1.0.0", installs=True))
+        await found.offer(builders.release("warden", mandatory="1.0.0"))
+        kymas = ("one", "two", "three")
+        await fleet_of(found, *kymas, modules=())
+        for name in kymas:
+            await found.turn("mandatory-modules", key_of(name))
+        await found.offer(builders.template("warden", "2.0.0", installs=True))
+        await found.offer(builders.release("warden", mandatory="2.0.0"))
+        await found.turn("module-rollout", key)
+        await found.kcp.merge_patch(MODULE_ROLLOUTS, "warden-mandatory-1", {"spec": {"halted": True}}, KCP)
+        await found.turn("module-rollout", key)
+        assert (await latest(found)).status.phase == "Halted"
+        await found.kcp.delete(MODULE_TEMPLATES, "warden-2.0.0", KCP)
+        await found.turn("module-rollout", key)
+        assert (await latest(found)).status.phase == "Halted"

@@ -16,9 +16,11 @@ class Channel(Fleet):
     """A channel that can be removed from its ModuleReleaseMeta."""
 
     is_removed: bool = False
+    is_awaited: bool = False
 
     def seen(self) -> RolloutSnapshot:
-        return replace(super().seen(), target=None) if self.is_removed else super().seen()
+        seen = replace(super().seen(), is_awaited=self.is_awaited)
+        return replace(seen, target=None) if self.is_removed else seen
 
 
 def channel(*clusters: str, version: str = "1.0.0", max_concurrent: str = "100%") -> Channel:
@@ -73,3 +75,30 @@ def test_rollout_of_a_removed_channel_releases_nothing_more_and_does_not_halt() 
         found.now += timedelta(minutes=1)
     assert found.latest.status.phase == "Superseded"
     assert {name: each.status.release for name, each in found.manifests.items()} == had
+
+
+def test_channel_that_returns_after_the_deadline_gives_its_clusters_their_time_anew() -> None:
+    """Their Kymas could not install the version meanwhile: that is no failure of it."""
+    found = channel("canary", "canary", max_concurrent="100%")
+    found.release = released("2.0.0")
+    found.settle()
+    found.is_removed = True
+    found.settle()
+    assert found.latest.status.phase == "Superseded"
+    found.now += timedelta(days=1)
+    found.is_removed = False
+    found.settle()
+    assert (found.latest.status.phase, found.latest.status.failed) == ("Progressing", 0)
+    assert {each.since for each in found.latest.status.under_way} == {found.now}
+    found.run(3)
+    assert (found.latest.status.phase, found.on("2.0.0")) == ("Completed", 2)
+
+
+def test_rollout_of_a_mandatory_module_goes_on_where_its_template_is_created_again() -> None:
+    found = channel("canary", "canary", max_concurrent="1")
+    found.release = released("2.0.0")
+    found.settle()
+    before = found.latest.status
+    found.is_removed = found.is_awaited = True
+    found.settle()
+    assert found.latest.status == before

@@ -68,6 +68,15 @@ def test_version_counts_alone_while_the_template_or_its_descriptor_is_unknown() 
         assert each.is_in(installed())
 
 
+@pytest.mark.parametrize("is_configured", [True, False])
+def test_template_that_leaves_all_to_its_manager_changes_all_that_have_objects(is_configured: bool) -> None:
+    """Their Manifests are deleted; without a manager it is empty by mistake, and what is installed stays."""
+    empty = builders.template(MODULE, "1.0.0", enable_module_config=is_configured)
+    assert target(empty).is_in(installed()) != is_configured
+    assert bool(target(empty).content) == is_configured
+    assert target(empty, channel=MANDATORY_CHANNEL, mandatory="1.0.0").is_in(installed(mandatory=True))
+
+
 @pytest.mark.parametrize(("version", "changed"), [("1.0.0", 0), ("2.0.0", 1), ("0.9.0", 1)])
 def test_mandatory_module_is_changed_by_any_other_version(version: str, changed: int) -> None:
     known = target(template(version), channel=MANDATORY_CHANNEL, mandatory=version)

@@ -286,6 +286,7 @@ def test_status_of_a_sync_resource_is_no_trigger_and_what_somebody_else_writes_i
         (None, "12:00", "12:00", True),
         ("12:00", "12:01", "12:01", True),
         ("12:01", "12:01", "12:01", False),  # something else has changed
+        ("12:01", "12:00", "12:00", False),  # both were restored
         ("12:00", "12:02", "12:01", False),  # only the Module Manager says so
         ("12:00", "", "", False),
         ("12:00", None, "12:00", False),

@@ -15,7 +15,7 @@ from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import MANIFESTS, MODULE_CONFIGS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager_api import find, names
-from tests.integration.kube_runtime.things import as_text, definition, thing
+from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
 from tests.manifest_clusters import Modules
 from tests.unit.sync_resource import test_objects_of_modules
@@ -227,3 +227,29 @@ async def test_namespace_does_not_wait_for_what_a_module_may_not_delete(
         await modules.reconcile()
     assert await modules.manifest() is None
     assert not await is_gone(syncing.skr.get(CONFIG_MAPS, "x", "shop"))
+
+
+async def test_operator_stays_with_a_crd_whose_objects_it_cleans_up(world: Syncing) -> None:
+    pod = {"metadata": {"labels": {"app": "operator"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+    spec = {"selector": {"matchLabels": {"app": "operator"}}, "template": pod}
+    metadata = {"name": "operator", "namespace": SKR}
+    operator = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    deployments = await world.skr.mapper.resource("apps/v1", "Deployment")
+
+    async def outcome() -> tuple[str, int]:
+        await world.reconcile("m")
+        return await world.reason("m"), len((await world.skr.list(deployments, SKR)).items)
+
+    await world.write("m", resource=as_text(definition(), operator))
+    await world.reconcile("m")
+    users = thing("mine")
+    users["metadata"]["finalizers"] = ["example.com/of-the-operator"]
+    await world.skr.create(THINGS, users, SKR, field_manager="user")
+    await world.write("m", resource=as_text(config_map("left")))
+    assert await outcome() == ("ObjectsInUse", 1)
+    await world.skr.delete(THINGS, "mine", SKR)
+    assert await outcome() == ("ObjectsInUse", 1)
+    await world.skr.merge_patch(THINGS, "mine", {"metadata": {"finalizers": None}}, SKR)
+    await outcome()
+    assert await outcome() == ("ObjectsReady", 0)
+    assert await is_gone(world.skr.get(CRDS, definition()["metadata"]["name"]))

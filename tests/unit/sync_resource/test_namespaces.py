@@ -74,6 +74,20 @@ async def test_it_is_refused_with_the_right_namespace_whatever_label_its_namespa
     assert (await world.objects(), found.metadata.finalizers) == (set(), ())
 
 
+async def test_what_it_says_of_users_objects_keeps_none_of_another_module(world: Syncing) -> None:
+    """Otherwise the objects would stay in the cluster for good."""
+    await world.write("m", "one")
+    await world.reconcile("m")
+    await write(world, "strange", "one")
+    found = [{key: each[key] for key in ("group", "version", "kind", "namespace", "name")} for each in SYNCED]
+    for name, namespace, status in (("strange", FOREIGN, {"found": found}), ("m", KCP, {"synced": None})):
+        await world.kcp.merge_patch(SYNC_RESOURCES, name, {"status": status}, namespace, subresource="status")
+    await world.see(SYNC_RESOURCES, None)
+    async with world.process():
+        await world.reconcile("m")
+    assert (await world.kcp.get(SYNC_RESOURCES, "m", KCP)).status.found == ()
+
+
 async def test_it_claims_nothing(world: Syncing) -> None:
     """Although it is older, and its status says that it has the object."""
     await write(world, "strange", "one", claims=True)

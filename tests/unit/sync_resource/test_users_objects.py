@@ -77,6 +77,17 @@ async def test_object_that_is_refused_again_and_again_has_nothing_written(world:
     await remove(world)
 
 
+async def test_object_that_may_not_even_be_read_blocks_no_removal(world: Syncing, simulation: Simulation) -> None:
+    """Nothing of it was ever written."""
+    await world.write("m", "mine")
+    no_right = Refuse(lambda it: it.name == "mine", refused=Refused(403, "Forbidden", "no right"))
+    with simulation.cluster("skr").ruled_by(no_right):
+        for _ in range(2):
+            with pytest.raises(Forbidden):
+                await world.reconcile("m")
+        await remove(world)
+
+
 async def test_refused_deletion_is_reported(world: Syncing, simulation: Simulation) -> None:
     await world.write("m", "mine")
     await world.reconcile("m")

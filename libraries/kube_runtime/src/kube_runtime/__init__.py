@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Readiness,
         conversion_failure,
         find_object,
+        goes_with,
         kind_is_gone,
         may_refuse,
         once_each,
@@ -194,6 +195,7 @@ __all__ = [
     "cut_json",
     "dump_yaml",
     "find_object",
+    "goes_with",
     "kind_is_gone",
     "load_documents",
     "load_yaml",
@@ -215,8 +217,8 @@ __getattr__ = lazy(
     {
         "apply": (
             "Applier ApplyMemory ApplyResult InventoryEntry KubernetesObject ObjectOutcome Readiness "
-            "find_object kind_is_gone once_each parse_manifest conversion_failure may_refuse parse_objects "
-            "read_kind readiness require_once"
+            "find_object goes_with kind_is_gone once_each parse_manifest conversion_failure may_refuse "
+            "parse_objects read_kind readiness require_once"
         ),
         "backoff": "Backoff",
         "client.client": "Client",

@@ -43,6 +43,7 @@ from lifecycle_manager_api import (
 from lifecycle_manager_api.conditions import shortened
 
 READY = "Ready"
+STAYS = "stays as it is, since it was removed while it was not managed; its Module CRs stay in force"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +90,33 @@ def module_report(snapshot: KymaSnapshot, module: WantedModule) -> ModuleReport:
 
 def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as its Manifest exists."""
-    cause = _removal(manifest)
+    is_unmanaged = names.IS_UNMANAGED in manifest.metadata.annotations
     status = msgspec.structs.replace(
         _leaving(snapshot, module_of_manifest(manifest)),
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
+        state=State.UNMANAGED if is_unmanaged else State.DELETING,
         manifest=reference_to(manifest),
     )
-    return ModuleReport(status, (cause,))
+    return ModuleReport(status, note=STAYS) if is_unmanaged else ModuleReport(status, (_removal(manifest),))
 
 
 def configured_module(snapshot: KymaSnapshot, name: str) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as it has ModuleConfigs.
 
-    The template stays in its status: by that its Module CRs are read until they are gone.
+    The template stays in its status: by that its Module CRs are read until they are gone. One that was not managed
+    stays in the cluster, and its Module CRs in force.
     """
     status = msgspec.structs.replace(_leaving(snapshot, name), manifest=None)
+    if status.state is State.UNMANAGED:
+        return ModuleReport(status, note=STAYS)
     return ModuleReport(status, tuple(_removal_of_configs(snapshot, name)))
 
 
 def _leaving(snapshot: KymaSnapshot, name: str) -> KymaModuleStatus:
     known = next((each for each in snapshot.kyma.status.modules if each.name == name), KymaModuleStatus(name=name))
-    return msgspec.structs.replace(
-        known, state=State.DELETING, maintenance=False, available_version="", upgrade_by=None
-    )
+    state = known.state if known.state is State.UNMANAGED else State.DELETING
+    return msgspec.structs.replace(known, state=state, maintenance=False, available_version="", upgrade_by=None)
 
 
 def _removal_of_configs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause]:

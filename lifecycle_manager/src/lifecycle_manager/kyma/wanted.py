@@ -2,7 +2,7 @@
 
 A requested module that is unmanaged, deferred or refused keeps the Manifest that it has. A module that is not requested
 any more is being removed as long as its Manifest exists, and after that as long as it has ModuleConfigs: of Module CRs
-that users have left, or whose objects are still being deleted.
+that users have left, or whose objects are still being deleted. One that is unmanaged then stays in the cluster.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -137,7 +137,8 @@ class WantedModules:
 
     `ignored` counts requested modules beyond the limit for unknown ones. `terminating` are the Manifests that are being
     deleted and get another version meanwhile, as they have to be. `left` are the SyncResources of removed modules that
-    no ModuleConfig takes with it. `configured` are the modules that are not requested, and have ModuleConfigs alone.
+    no ModuleConfig takes with it. `configured` are the modules that are not requested, and have ModuleConfigs
+    alone, or stay without a Manifest.
     """
 
     modules: tuple[WantedModule, ...]
@@ -185,8 +186,9 @@ def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     removed = tuple(each for name, each in sorted(manifests.items()) if name not in stay)
     updated = (_terminating(snapshot, each, terminating[each.module.name]) for each in newest)
     terminating_anew = tuple(each for each in updated if each is not None)
-    left, unrequested = tuple(_left(snapshot, spec)), tuple(sorted(configured - chosen.keys() - manifests.keys()))
-    return WantedModules(modules, removed, ignored, terminating_anew, left, unrequested)
+    unrequested = (configured | _in_force(snapshot)) - chosen.keys() - manifests.keys()
+    left = tuple(_left(snapshot, spec))
+    return WantedModules(modules, removed, ignored, terminating_anew, left, tuple(sorted(unrequested)))
 
 
 def _configured(snapshot: KymaSnapshot) -> frozenset[str]:
@@ -194,9 +196,16 @@ def _configured(snapshot: KymaSnapshot) -> frozenset[str]:
     return frozenset(each.spec.module for each in snapshot.module_configs)
 
 
+def _in_force(snapshot: KymaSnapshot) -> frozenset[str]:
+    """Return the modules that are not managed and have SyncResources: these stay in force."""
+    unmanaged = {each.name for each in snapshot.kyma.status.modules if each.state is State.UNMANAGED}
+    return frozenset(each.spec.module for each in snapshot.sync_resources) & unmanaged
+
+
 def _left(snapshot: KymaSnapshot, spec: KymaSpec) -> Iterator[SyncResource]:
-    """Yield the SyncResources of removed modules that no ModuleConfig takes along."""
-    removed = {status.name for status in snapshot.kyma.status.modules} - {module.name for module in spec.modules}
+    """Yield the SyncResources of removed modules that no ModuleConfig takes along. Those of unmanaged ones stay."""
+    listed = {status.name for status in snapshot.kyma.status.modules}
+    removed = listed - _in_force(snapshot) - {module.name for module in spec.modules}
     there = {module_of_manifest(each) for each in snapshot.manifests if not each.metadata.being_deleted}
     yield from taken_by_none(snapshot, removed - there) if removed else ()
 
@@ -275,30 +284,29 @@ def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Ins
 def _wanted(
     snapshot: KymaSnapshot, resolution: Resolution, manifest: Manifest | None, installed: Installed | None
 ) -> WantedModule:
-    kyma, template = snapshot.kyma, resolution.template
+    kyma, offer, template = snapshot.kyma, snapshot.offer, resolution.template
     if template is None or resolution.state is State.UNMANAGED:
         return WantedModule(resolution, manifest, component=_component_in(manifest))
     deferred = bool(resolution.reason)
     channel = _channel_of(manifest) if deferred and manifest else resolution.channel
     policy = resolution.module.custom_resource_policy
-    default_cr = snapshot.offer.default_cr(template)
-    resource = default_cr_reference(snapshot.offer, template) if policy == "CreateAndDelete" else None
+    default_cr = offer.default_cr(template)
+    resource = default_cr_reference(offer, template) if policy == "CreateAndDelete" else None
     try:
-        component = snapshot.offer.component(template)
-    except DescriptorNotFound as error:
-        if installed is None or installed.version != resolution.version:
-            return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
+        component = offer.component(template)
+    except DescriptorUnreadable as error:
+        is_needed = installed is None or installed.version != resolution.version
+        if is_needed or not isinstance(error, DescriptorNotFound):
+            return WantedModule(_unreadable(offer, resolution, template, manifest, error=error), manifest)
         # The version is installed, so that its descriptor is not needed.
         component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
         nothing = manifest is None
         return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
-    except DescriptorUnreadable as error:
-        return WantedModule(_unreadable(resolution, template, manifest, error=error), manifest)
     wanted = wanted_manifest(
         kyma, template, component, default_cr=default_cr, channel=channel, policy=policy, held=manifest
     )
-    if wanted is None and manifest is not None and not template.spec.enable_module_config:
-        return WantedModule(_without_objects(resolution, template, manifest), manifest, component=component.name)
+    if wanted is None and (stays := _without_objects(offer, resolution, template, manifest, installed)) is not None:
+        return WantedModule(stays, manifest, component=component.name)
     if wanted is not None and manifest is not None and resolution.keeps_content:
         wanted = with_content_of(manifest, wanted)
     return WantedModule(
@@ -312,21 +320,47 @@ def _wanted(
 
 
 def _unreadable(
-    resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, *, error: DescriptorUnreadable
+    offer: Offer,
+    resolution: Resolution,
+    template: ModuleTemplate,
+    manifest: Manifest | None,
+    *,
+    error: DescriptorUnreadable,
 ) -> Resolution:
     message = f"ModuleTemplate {template.metadata.name}: {error}"
-    # Where nothing is installed, the status must not name a template: it would count as installed.
-    named = template if manifest is not None else None
     reason = DESCRIPTOR_UNVERIFIED if isinstance(error, DescriptorUnverified) else DESCRIPTOR_UNREADABLE
-    return replace(resolution, state=State.ERROR, reason=reason, message=message, template=named)
+    failed = replace(resolution, state=State.ERROR, reason=reason, message=message)
+    # Where nothing is installed, the status must not name a template: it would count as installed.
+    return _staying(offer, failed, manifest.spec.version) if manifest is not None else replace(failed, template=None)
 
 
-def _without_objects(resolution: Resolution, template: ModuleTemplate, manifest: Manifest) -> Resolution:
-    """Return that a version has nothing to install, nor anything else, by mistake: what is installed stays."""
-    version = manifest.spec.version
-    message = f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
-    message = f"{message}; version {version} stays"
-    return replace(resolution, state=State.WARNING, reason=NOTHING_TO_INSTALL, message=message, version=version)
+def _without_objects(
+    offer: Offer,
+    resolution: Resolution,
+    template: ModuleTemplate,
+    manifest: Manifest | None,
+    installed: Installed | None,
+) -> Resolution | None:
+    """Return how a module stays whose version has nothing to install; None where there is nothing to stay.
+
+    One that enables ModuleConfig leaves all to its Module Manager, once its rollout releases it. Else it is a mistake.
+    """
+    if template.spec.enable_module_config:
+        return resolution if manifest is not None and resolution.keeps_content else None
+    version = manifest.spec.version if manifest is not None else installed.version if installed is not None else ""
+    if manifest is None and version in {"", resolution.version}:
+        return None
+    why = f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
+    message = f"{why}; version {version} stays"
+    warned = replace(resolution, state=State.WARNING, reason=NOTHING_TO_INSTALL, message=message)
+    return _staying(offer, warned, version)
+
+
+def _staying(offer: Offer, failed: Resolution, version: str) -> Resolution:
+    """Return with what is installed: the template of another version would decide about the ModuleConfigs."""
+    if not version or failed.version in {"", version}:
+        return replace(failed, version=version or failed.version)
+    return replace(failed, version=version, template=offer.installed(failed.module.name, version))
 
 
 def _component_in_status(kyma: Kyma, module: str) -> str:

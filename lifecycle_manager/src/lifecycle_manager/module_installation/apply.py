@@ -143,7 +143,7 @@ class ManifestEngine(SetEngine[Manifest]):
             wait = until_check(kyma_of_manifest(resource), self.options.interval_seconds, now=seen.now)
             state.next_check = seen.seconds + wait
         crd_objects = await self.contents_of(module, rules.leaving_crds(seen, applied))
-        applied = await module.prune(applied, [crd for crd, contents in crd_objects.items() if contents])
+        applied = await module.prune(applied, rules.spared(crd_objects, module.wanted, module.leftover))
         state.settled = "" if applied.failed or terminating(applied) else rendering.fingerprint
         if applied.changed:
             counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}

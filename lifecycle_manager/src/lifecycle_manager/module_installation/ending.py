@@ -4,12 +4,12 @@ import math
 from collections.abc import Collection
 from datetime import timedelta
 
-from kube_runtime import ApplyResult, InventoryEntry, once_each
+from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, once_each
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.module_cr import refused_cr
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, is_being_deleted
 from lifecycle_manager.module_installation.status import Seen
 from lifecycle_manager.module_installation.steps import ManifestDone
 from lifecycle_manager.module_sources import SourceAwaited
@@ -127,15 +127,18 @@ def waiting(seen: ManifestSnapshot, waits_for: str, *, needs_users: bool = False
 
 
 def terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> tuple[str, ...]:
-    """Name the objects that left the module and are still in the SKR."""
+    """Name the objects that left the module and are still in the SKR, and those that somebody deletes."""
     return tuple(
         f"{each.entry.kind} {each.entry.name}"
         for each in applied.outcomes
-        if each.index is None
-        and each.error is None
-        and (each.live is not None or each.action == "kept")
+        if each.error is None
         and each.entry not in held
+        and (_is_left(each) if each.index is None else each.live is not None and is_being_deleted(each.live))
     )
+
+
+def _is_left(outcome: ObjectOutcome) -> bool:
+    return outcome.live is not None or outcome.action == "kept"
 
 
 def orphaned_in(seen: ManifestSnapshot) -> float:

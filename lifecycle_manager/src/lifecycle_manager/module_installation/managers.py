@@ -7,7 +7,7 @@ CRDs are not checked here, since an apply waits until they are established. Pure
 from collections.abc import Iterable
 
 from kube_runtime import InventoryEntry
-from lifecycle_manager.object_set.workloads import is_workload
+from kube_runtime.apply.order import is_workload
 from lifecycle_manager_api import ManagerReference, names
 
 _OPTIONAL = frozenset({("batch", "Job"), ("", "PersistentVolumeClaim")})

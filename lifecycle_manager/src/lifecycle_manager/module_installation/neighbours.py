@@ -1,7 +1,7 @@
 """The other modules of an SKR: which objects they have as well, and to which of them an object is handed over."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -41,16 +41,17 @@ class Neighbours:
 
     def in_removal(self, manifest: Manifest) -> frozenset[str]:
         """Return the namespaces in the same SKR from which other sets that are being deleted delete objects."""
-        in_place = filter(self.policies.is_in_place, self._sync_resources(manifest))
-        return namespaces_in_removal([*self._others(manifest), *in_place])
+        return namespaces_in_removal([*self._others(manifest), *self._sync_resources(manifest)])
 
     def _others(self, manifest: Manifest) -> list[Manifest]:
         others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
         own = MANIFESTS.key_of(manifest)
         return [each for each in others if MANIFESTS.key_of(each) != own]
 
-    def _sync_resources(self, manifest: Manifest) -> Sequence[SyncResource]:
-        return self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma_of_manifest(manifest))
+    def _sync_resources(self, manifest: Manifest) -> Iterator[SyncResource]:
+        """Return those in the namespaces of their modules: the status of another one counts for nothing."""
+        found = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma_of_manifest(manifest))
+        return filter(self.policies.is_in_place, found)
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
         """Return the lock of the SKR: no two modules hand an object over to each other."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, read_kind
+from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, goes_with, read_kind
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
@@ -108,7 +108,10 @@ async def read(skr: Client, cr: KindObject) -> JsonObject | None:
 async def objects_of_kinds(
     skr: Client, kinds: Iterable[Resource[JsonObject]], own: Collection[Identity], owners: Collection[str]
 ) -> tuple[str, ...]:
-    """Name the objects of these kinds that neither are the module's own nor have these owners. Raises KubeError."""
+    """Name the objects of these kinds that neither are the module's own nor have these owners. Raises KubeError.
+
+    What a controller has made of the module's own is not named: it goes with them.
+    """
     return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own, owners)])
 
 
@@ -168,10 +171,11 @@ class _Annotations(msgspec.Struct, frozen=True):
     owner: str = msgspec.field(name=names.OWNED_BY, default="")
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     namespace: str = ""
     annotations: _Annotations = _Annotations()
+    owner_references: list[Any] | None = None
 
 
 class _Owned(msgspec.Struct, frozen=True):
@@ -187,5 +191,9 @@ async def _objects_of(
         return await skr.list_metadata(replace(resource, type=_Owned))
 
     listed = [each.metadata for each in await read_kind(skr, kind.api_version, kind.kind, owned) or ()]
-    found = [KindObject(kind, each.namespace, each.name) for each in listed if each.annotations.owner not in owners]
+    found = [
+        KindObject(kind, each.namespace, each.name)
+        for each in listed
+        if each.annotations.owner not in owners and not goes_with(own, each.namespace, each.owner_references)
+    ]
     return [str(each) for each in found if each.identity not in own]

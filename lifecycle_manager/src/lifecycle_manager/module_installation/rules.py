@@ -1,11 +1,14 @@
 """The rules of a Manifest that is installed or upgraded. Pure functions, one for each decision of `controller`.
 
 May delete: objects that a new version no longer has; in a round with a failure only what may be its reason, such as a
-webhook; no CRD that has objects. Only from the inventory, and never what another module has: that is handed over to it.
-Nor what existed before: that is released to the users.
+webhook; no CRD that has objects, nor, without another operator, anything beside it. Only from the inventory, and never
+what another module has: that is handed over to it. Nor what existed before: that is released to the users.
 """
 
+from collections.abc import Collection, Iterable, Mapping
+
 from kube_runtime import ApplyResult, InventoryEntry
+from kube_runtime.apply.order import is_workload
 from kyma_oci import SourceInvalid
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, orphaned_in, refused
@@ -80,6 +83,20 @@ def leaving_crds(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[Inventor
     """Return the CRDs that a new version no longer has, and that are pruned where they have no objects."""
     going = () if applied.failed else kept(applied)
     return tuple(each for each in going if is_crd(each) and each.identity not in seen.found)
+
+
+def spared(
+    crd_objects: Mapping[InventoryEntry, Collection[str]],
+    wanted: Iterable[InventoryEntry],
+    leftover: tuple[InventoryEntry, ...],
+) -> tuple[InventoryEntry, ...]:
+    """Return what stays although a new version lacks it: CRDs that have objects.
+
+    Where no other operator comes, all else stays with them: nobody else may act on the finalizers of these objects.
+    """
+    in_use = tuple(crd for crd, contents in crd_objects.items() if contents)
+    is_last = any(map(is_workload, leftover)) and not any(map(is_workload, wanted))
+    return leftover if in_use and is_last else in_use
 
 
 def reads_managers(seen: ManifestSnapshot) -> bool:

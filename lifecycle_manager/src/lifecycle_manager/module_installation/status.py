@@ -76,7 +76,7 @@ class Seen:
     """What a round of installing has shown.
 
     - `failures`: objects that could not be applied
-    - `terminating`: objects that are no longer in the module and not deleted yet
+    - `terminating`: objects that are being deleted, or are no longer in the module and not deleted yet
     - `held`: CRDs and Namespaces that are no longer in the module and stay, because they have objects
     - `found`: objects of the inventory that existed before
     - `refused_cr`: why the object that is given as the default Module CR is none

@@ -9,7 +9,7 @@ back and do not. Nothing else.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace as with_fields
@@ -17,7 +17,7 @@ from msgspec.structs import replace as with_fields
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
 from lifecycle_manager.rollout.releases import is_changed_since, is_open, is_way_back, taken_back
-from lifecycle_manager.rollout.waves import WaveProgress, is_downgrade, progress_of, too_many_failures
+from lifecycle_manager.rollout.waves import Cluster, WaveProgress, is_downgrade, progress_of, too_many_failures
 from lifecycle_manager_api import (
     ModuleRelease,
     ModuleRollout,
@@ -82,7 +82,7 @@ def decide(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollou
     if closing := _closing(seen):
         return closing
     latest = seen.latest
-    if latest is None:
+    if latest is None or seen.is_awaited:
         return RolloutDone()
     if seen.release is None or seen.target is None:  # no strategy or no channel any more
         return RolloutDone(rollout=latest, status=superseded(latest, seen.now))
@@ -197,15 +197,26 @@ def _closing(seen: RolloutSnapshot) -> CloseRollouts | None:
 
 
 def _advance(seen: RolloutSnapshot, rollout: ModuleRollout) -> ReleaseVersion | RolloutDone:
-    waves = progress_of(rollout, seen.clusters, seen.now)
+    known, clusters = rollout.status.under_way, seen.clusters
+    if rollout.status.phase == "Superseded":  # the channel has the version again
+        anew = seen.now.replace(microsecond=0)
+        clusters = tuple(_begun_anew(each, anew) for each in clusters)
+        known = tuple(UnderWay(kyma=each.kyma, since=anew) for each in clusters if each.since == anew)
+    waves = progress_of(rollout, clusters, seen.now)
     blocker = _blocker(seen, rollout, waves)
     chosen = () if blocker is not None else _chosen(rollout, waves)
-    under_way = _under_way(rollout, waves, chosen, seen.now)
-    status = status_of(rollout, Progress(waves, seen.clusters, under_way, blocker, seen.now))
+    under_way = _under_way(known, waves, chosen, seen.now)
+    status = status_of(rollout, Progress(waves, clusters, under_way, blocker, seen.now))
     releases = tuple(_releases(seen, rollout, under_way))
     if releases:
         return ReleaseVersion(rollout, status, releases)
     return RolloutDone(rollout=rollout, status=status, requeue_after=_requeue_after(waves, status, seen.now))
+
+
+def _begun_anew(cluster: Cluster, now: datetime) -> Cluster:
+    """Return a cluster with all its time, unless it is Ready: its channel did not have the version meanwhile."""
+    is_settled = cluster.since is None or (cluster.has_version and cluster.is_ready)
+    return cluster if is_settled else replace(cluster, since=now)
 
 
 def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> Blocker | None:
@@ -248,12 +259,12 @@ def _chosen(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> tuple[str,
 
 
 def _under_way(
-    rollout: ModuleRollout, waves: Sequence[WaveProgress], chosen: Sequence[str], now: datetime
+    known: Sequence[UnderWay], waves: Sequence[WaveProgress], chosen: Sequence[str], now: datetime
 ) -> tuple[UnderWay, ...]:
     """Return the clusters that may have the version and are not settled, with those that get it now."""
     going = {kyma for each in waves for kyma, standing in each.standings.items() if standing == "under_way"}
-    kept = tuple(each for each in rollout.status.under_way if each.kyma in going)
-    return (*kept, *(UnderWay(kyma=kyma, since=now.replace(microsecond=0)) for kyma in chosen))
+    begun = (UnderWay(kyma=kyma, since=now.replace(microsecond=0)) for kyma in chosen)
+    return (*(each for each in known if each.kyma in going), *begun)[:MAX_UNDER_WAY]
 
 
 def _releases(

@@ -67,6 +67,7 @@ class RolloutSnapshot:
     - `rollouts`: those of the channel that count, the latest first; `ignored` are the names of the others
     - `clusters`: those that have the module of this channel, `manifests` theirs, by the name of the Kyma
     - `template`: that of the version before the latest rollout's
+    - `is_awaited`: the mandatory version has no ModuleTemplate, so that what is installed stays as it is
     """
 
     key: ReleaseChannel
@@ -79,6 +80,7 @@ class RolloutSnapshot:
     manifests: dict[str, Manifest]
     template: ModuleTemplate | None = None
     ignored: tuple[str, ...] = ()
+    is_awaited: bool = False
 
     @property
     def version(self) -> str:
@@ -148,6 +150,7 @@ class RolloutReader:
             manifests=manifests,
             template=offer.template(key.module, former),
             ignored=tuple(each.metadata.name for each in present if each not in rollouts),
+            is_awaited=key.channel == MANDATORY_CHANNEL and key.module in offer.awaited,
         )
 
     def _release(self, key: ReleaseChannel) -> DatedReleaseMeta | ModuleTemplate | None:

@@ -13,6 +13,7 @@ from kube_runtime import (
     ApplyMemory,
     ApplyResult,
     Client,
+    Forbidden,
     InventoryEntry,
     JsonObject,
     KubernetesObject,
@@ -139,11 +140,13 @@ class SkrObjects:
         """Leave objects to their users; return those that were there and the owner's. Raises KubeError.
 
         They lose the owner's labels, annotations and managed fields. Each field keeps its value: nobody owns those that
-        only the owner has applied.
+        only the owner has applied. What may not even be read stays as it is.
         """
         left = []
         for entry in entries:
-            found = await find_object(self.skr, entry)
+            found = None
+            with suppress(Forbidden):
+                found = await find_object(self.skr, entry)
             if found is None or not self.owner.owns(entry, found.live):
                 continue
             patch, namespace = {"metadata": released_metadata(self.owner, found.live)}, entry.namespace or None

@@ -10,21 +10,17 @@ from typing import Any
 import msgspec
 
 from kube_runtime import Client, Forbidden, InventoryEntry, JsonObject, Readiness, Resource, readiness
+from kube_runtime.apply.order import is_workload
 from lifecycle_manager_api import LabelSelector
 from lifecycle_manager_api.conditions import shortened
 
 PODS: Resource[JsonObject] = Resource.dynamic("", "v1", "Pod", "pods", namespaced=True)
 MAX_PODS = 20
 """How many Pods of a workload are read."""
-_WORKLOADS = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet")})
 _PULL_FAULTS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _CRASHES = "CrashLoopBackOff"
 _MAX_IMAGE_LENGTH = 256
 _MAX_NAME_LENGTH = 63
-
-
-def is_workload(entry: InventoryEntry) -> bool:
-    return (entry.group, entry.kind) in _WORKLOADS
 
 
 async def readiness_with_pods(skr: Client, entry: InventoryEntry, live: JsonObject) -> Readiness:

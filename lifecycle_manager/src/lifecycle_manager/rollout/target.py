@@ -37,6 +37,8 @@ from lifecycle_manager_api import (
 
 MANDATORY_CHANNEL = "mandatory"
 """The channel of rollouts of mandatory modules, which have no channels."""
+NOTHING = "nothing"
+"""The content of a ModuleTemplate that leaves all to its Module Manager, so that the Manifests are deleted."""
 POLICIES: tuple[CustomResourcePolicy, ...] = ("CreateAndDelete", "Ignore")
 
 
@@ -54,7 +56,9 @@ class RolloutTarget:
         if held.version != self.version:
             return False
         wanted = self.specs.get(held.custom_resource_policy)
-        if wanted is None or not spec_differs(held, wanted):
+        if wanted is None:
+            return self.content != NOTHING or is_mandatory_manifest(manifest)  # which stays without objects
+        if not spec_differs(held, wanted):
             return True
         named = with_fields(wanted, resource=named_as_before(wanted.resource, held.resource))
         return not spec_differs(held, named)
@@ -100,7 +104,8 @@ def target_of(offer: Offer, template: ModuleTemplate | None, version: str) -> Ro
     default_cr = offer.default_cr(template)
     wanted = {policy: wanted_spec(template, component, default_cr=default_cr, policy=policy) for policy in POLICIES}
     specs = {policy: spec for policy, spec in wanted.items() if spec is not None}
-    return RolloutTarget(version, _digest_of(specs[POLICIES[0]]) if specs else "", specs)
+    empty = NOTHING if template.spec.enable_module_config else ""
+    return RolloutTarget(version, _digest_of(specs[POLICIES[0]]) if specs else empty, specs)
 
 
 def changes(manifest: Manifest, target: RolloutTarget, known: Collection[str]) -> bool:

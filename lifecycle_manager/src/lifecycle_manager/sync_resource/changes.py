@@ -21,13 +21,13 @@ def changed_by_manager_alone(configs: Informer[ModuleConfig], change: Change[Syn
 def users_change_arrived(configs: Informer[ModuleConfig], change: Change[SyncResource]) -> bool:
     """Tell whether a SyncResource was made from the change of a Module CR that was last written to its ModuleConfig.
 
-    Its user waits for it. What a Module Manager alone says of that does not count.
+    Its user waits for it. What a Module Manager alone says of that does not count, nor what a restore brings back.
     """
     if change.new is None:
         return False
     was_observed_at = observed_at_of(change.old) if change.old is not None else ""
     config = configs.get(ObjectKey(change.new.metadata.namespace, config_of(change.new)))
-    return config is not None and was_observed_at != observed_at_of(change.new) == observed_at_of(config) != ""
+    return config is not None and was_observed_at < observed_at_of(change.new) == observed_at_of(config) != ""
 
 
 def observed_at_of(resource: ModuleConfig | SyncResource) -> str:

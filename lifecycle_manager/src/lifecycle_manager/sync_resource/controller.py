@@ -174,7 +174,7 @@ def setup(
 
     def found_by_others(resource: SyncResource) -> frozenset[Identity]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
-        return found_before_in([*modules, *siblings_of(resource)])
+        return found_before_in([*modules, *filter(policies.is_in_place, siblings_of(resource))])
 
     def in_removal_by_others(resource: SyncResource) -> frozenset[str]:
         modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)

@@ -27,13 +27,13 @@ from kube_runtime import (
     readiness,
     require_once,
 )
+from kube_runtime.apply.order import is_workload
 from lifecycle_manager.contract.conditions import VALID
 from lifecycle_manager.contract.verdict import CONFLICT, INVALID_RESOURCE
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in, scopes_of
 from lifecycle_manager.object_set.ownership import conflicts
 from lifecycle_manager.object_set.rules import message_of, objections
 from lifecycle_manager.object_set.rules import objection_to as objection_to_set
-from lifecycle_manager.object_set.workloads import is_workload
 from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, read_text, since
 from lifecycle_manager.sync_resource.status import (

@@ -6,6 +6,7 @@ out whether one exists.
 """
 
 from kube_runtime.apply.applier import Applier
+from kube_runtime.apply.contents import goes_with
 from kube_runtime.apply.existence import ExistingObject, find_object, kind_is_gone, read_kind
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import (
@@ -34,6 +35,7 @@ __all__ = [
     "ReadinessState",
     "conversion_failure",
     "find_object",
+    "goes_with",
     "kind_is_gone",
     "may_refuse",
     "once_each",

@@ -21,7 +21,7 @@ from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
-from kube_runtime.apply.order import CRD, may_refuse, rank_of
+from kube_runtime.apply.order import CRD, is_workload, may_refuse, rank_of
 from kube_runtime.apply.recreation import may_recreate, unchangeable, way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
@@ -137,9 +137,15 @@ class Applier:
         return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known | terms.written))
 
     async def prune(self, entries: Sequence[InventoryEntry], applied: Iterable[ObjectOutcome]) -> ApplyResult:
-        """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups."""
-        staying = self._uids(each for each in applied if each.index is not None) if entries else frozenset()
-        removed = await self._removal.remove(entries, staying)
+        """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups.
+
+        Nothing is deleted while a CRD of it has objects of others, if what runs beside it has no successor.
+        """
+        outcomes = [each for each in applied if each.index is not None]
+        staying = self._uids(outcomes) if entries else frozenset()
+        is_last = any(map(is_workload, entries)) and not any(is_workload(each.entry) for each in outcomes)
+        held = await self._removal.held(entries) if is_last else []
+        removed = held or await self._removal.remove(entries, staying)
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:

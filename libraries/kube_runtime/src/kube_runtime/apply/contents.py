@@ -81,7 +81,25 @@ async def objects_of_crd(client: Client, crd: JsonObject, own: Collection[Identi
 
     Whoever acts on their finalizers has to stay until they are gone. Raises KubeError, but never NotFound.
     """
-    return await _of_crd(client, crd, lambda resource, metadata: _identity(resource, metadata) in own)
+    return await _of_crd(
+        client,
+        crd,
+        lambda resource, metadata: (
+            _identity(resource, metadata) in own or goes_with(own, metadata.namespace, metadata.owner_references)
+        ),
+    )
+
+
+def goes_with(own: Collection[Identity], namespace: str, owner_references: Iterable[Any] | None) -> bool:
+    """Tell whether an object in a namespace has owners, and all of them are these: it is deleted with them."""
+    references = [each for each in owner_references or () if isinstance(each, Mapping)]
+    named = [
+        (str(each.get("apiVersion")).rpartition("/")[0], str(each.get("kind")), str(each.get("name")))
+        for each in references
+    ]
+    return bool(named) and all(
+        not {(group, kind, where, name) for where in ("", namespace)}.isdisjoint(own) for group, kind, name in named
+    )
 
 
 async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -> tuple[str, ...]:

@@ -9,6 +9,9 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
+RETRY_SECONDS = 0.5
+"""The pause after a watch without a change. Some servers end each at once."""
+
 
 class _Condition(msgspec.Struct):
     type: str
@@ -42,6 +45,10 @@ async def wait_established(
                             crd = event.object
                             metadata = crd["metadata"]
                             break
+                    else:  # the server has ended the watch
+                        await asyncio.sleep(RETRY_SECONDS)
+                        crd = await client.get(resource, metadata["name"])
+                        metadata = crd["metadata"]
     except TimeoutError:
         raise ClusterUnreachable(f"{metadata['name']} was not established within {seconds:g} s") from None
     _raise_refusal(crd)

@@ -1,5 +1,7 @@
 """In which order kinds go into a cluster, and out of it the other way round."""
 
+from kube_runtime.apply.objects import InventoryEntry
+
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 _RANKS: tuple[frozenset[tuple[str, str]], ...] = (
@@ -49,6 +51,34 @@ _REFUSING = _CALLING | {
     ),
 }
 
+_SERVED = frozenset(
+    f"{each}.k8s.io"
+    for each in [
+        "admissionregistration",
+        "apiextensions",
+        "apiregistration",
+        "authentication",
+        "authorization",
+        "certificates",
+        "coordination",
+        "discovery",
+        "events",
+        "flowcontrol.apiserver",
+        "internal.apiserver",
+        "networking",
+        "node",
+        "rbac.authorization",
+        "resource",
+        "scheduling",
+        "storage",
+        "storagemigration",
+    ]
+)
+"""The groups of a server with a dot in their name. CRDs have others of these too, such as `gateway.networking`."""
+
+
+_RUNNING = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet")})
+
 
 def may_refuse(group: str, kind: str) -> bool:
     """Tell whether an object of a kind can make the API server refuse others: a webhook, a policy, a quota.
@@ -72,6 +102,16 @@ def rank_of(group: str, kind: str) -> int:
     return _WORKLOADS if is_built_in(group) else _CUSTOM
 
 
+def is_workload(entry: InventoryEntry) -> bool:
+    """Tell whether an object runs Pods for as long as it exists."""
+    return (entry.group, entry.kind) in _RUNNING
+
+
+def is_custom(group: str, kind: str) -> bool:
+    """Tell whether objects of a kind are custom resources."""
+    return rank_of(group, kind) == _CUSTOM
+
+
 def is_built_in(group: str) -> bool:
-    """Tell whether a group is the server's own, as far as its name says; the others are of custom resources."""
-    return "." not in group or group.endswith(".k8s.io")
+    """Tell whether a group is the server's own; the others are of custom resources, some of Kubernetes' projects."""
+    return "." not in group or group in _SERVED

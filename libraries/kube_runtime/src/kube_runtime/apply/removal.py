@@ -9,10 +9,10 @@ from kube_runtime.apply.contents import contents_of, objects_of_crd
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import Identity, InventoryEntry
-from kube_runtime.apply.order import CRD, rank_of
+from kube_runtime.apply.order import CRD, is_custom, rank_of
 from kube_runtime.apply.refusals import explained
 from kube_runtime.apply.results import ObjectOutcome
-from kube_runtime.client.client import Client
+from kube_runtime.client.client import Client, Propagation
 from kube_runtime.exceptions import KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
@@ -92,7 +92,11 @@ class ObjectRemoval:
         if contents := await contents_of(self.client, entry, live):
             return ObjectOutcome(entry, None, "held", live=live, contents=contents)
         uid = live["metadata"].get("uid")
-        staying = await self.client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
+        # What its controller has made of it goes first, while the controller is there to act on finalizers.
+        propagation: Propagation = "Foreground" if is_custom(entry.group, entry.kind) else "Background"
+        staying = await self.client.delete_and_see(
+            resource, entry.name, entry.namespace or None, propagation=propagation, uid=uid
+        )
         return ObjectOutcome(entry, None, "pruned", live=staying)
 
 

@@ -127,8 +127,8 @@ async def _remove_crd(skr: Client) -> None:
 async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource]) -> None:
     """Remove finalizers from objects of a module that no controller cleans up any more. Raises KubeError.
 
-    Only objects that are being deleted are changed: those in inventories that did not exist before, those of the kinds
-    whose CRDs are among these, and those of the kind of the default Module CR.
+    Only objects that are being deleted are changed: those in inventories that did not exist before, and those of the
+    kinds whose CRDs are among these.
     """
     for owner in owners:
         await _purge_inventory(skr, owner)
