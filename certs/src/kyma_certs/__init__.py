@@ -17,7 +17,16 @@ from kyma_certs.issuing import (
     is_dns_name,
     issue,
 )
-from kyma_certs.reading import CertificateInfo, bundle, describe, describe_certificate, issued_by, key_of, renewal_due
+from kyma_certs.reading import (
+    CertificateInfo,
+    bundle,
+    describe,
+    describe_certificate,
+    has_own_key,
+    issued_by,
+    key_of,
+    renewal_due,
+)
 from kyma_certs.rotation import CAs, RotationRules, RotationStep, announced, dropped, next_step, spread, switched
 from kyma_certs.verification import CertificateRejected, verify_chain
 
@@ -44,6 +53,7 @@ __all__ = [
     "describe_certificate",
     "dropped",
     "fips_mode",
+    "has_own_key",
     "is_common_name",
     "is_dns_name",
     "issue",

@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
+
+from kyma_certs.issuing import KeyPair
 
 MAX_REMEMBERED = 64
 """Of how many certificates the contents and the issuers are remembered: several rules ask for those of one in a row."""
@@ -66,6 +68,15 @@ def key_of(certificate_pem: bytes) -> tuple[str, int]:
     if isinstance(key, ec.EllipticCurvePublicKey):
         return "ECDSA", key.key_size
     return ("ED25519", 256) if isinstance(key, ed25519.Ed25519PublicKey) else ("", 0)
+
+
+def has_own_key(pair: KeyPair) -> bool:
+    """Return whether the key of a pair is that of its certificate. Raises ValueError if either can't be read."""
+    try:
+        key = serialization.load_pem_private_key(pair.key_pem, password=None, unsafe_skip_rsa_key_validation=True)
+    except (TypeError, UnsupportedAlgorithm) as error:  # it is encrypted, or of an unknown kind
+        raise ValueError(str(error)) from None
+    return key.public_key() == _certificate_in(pair.certificate_pem).public_key()
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

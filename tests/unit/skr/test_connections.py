@@ -11,7 +11,7 @@ import pytest
 
 from kube_runtime import ClientOptions, ClusterUnreachable, Informer, KubeconfigPolicy, dump_yaml
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.skr import ACCESS_SECRETS, Connections, SkrAccessError, SkrUnreachable
+from lifecycle_manager.skr import ACCESS_SECRETS, AccessSecretMissing, Connections, SkrAccessError, SkrUnreachable
 from lifecycle_manager.skr.access import server_in
 from lifecycle_manager_api import ObjectMeta, names
 from tests.waiting import eventually
@@ -50,9 +50,18 @@ class Lender(Connections):
     opening: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(open_gate))
     closing: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(open_gate))
     opened: list[Lent] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    writes: int = 0
+
+    def have_access(self, kyma_name: str) -> bool:
+        return kyma_name not in self.missing
 
     def access_secret(self, kyma_name: str) -> Secret:
-        return Secret(metadata=ObjectMeta(name=kyma_name, resource_version=str(self.versions[kyma_name])))
+        if not self.have_access(kyma_name):
+            raise AccessSecretMissing(kyma_name)
+        self.writes += 1  # of labels and annotations, in between
+        metadata = ObjectMeta(name=kyma_name, resource_version=f"written-{self.writes}")
+        return Secret(metadata=metadata, data={"config": str(self.versions[kyma_name])})
 
     async def use(self, kyma_name: str, gate: asyncio.Event | None = None) -> str:
         """Borrow a client until a gate is open, and return its name."""
@@ -64,7 +73,7 @@ class Lender(Connections):
         return [each.name for each in self.opened if not each.closed]
 
     async def _open(self, secret: Secret) -> Any:
-        name = f"{secret.metadata.name} {secret.metadata.resource_version}"
+        name = f"{secret.metadata.name} {secret.data['config']}"
         await self.opening[name].wait()
         self.opened.append(Lent(name, self.closing[name]))
         return self.opened[-1]
@@ -79,6 +88,11 @@ async def begun() -> None:
     """Have all tasks go on until they wait."""
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def test_client_is_kept_while_the_kubeconfig_is_the_same(lender: Lender) -> None:
+    assert [await lender.use("a") for _ in range(3)] == ["a 1"] * 3
+    assert len(lender.opened) == 1
 
 
 async def test_client_of_a_rotated_kubeconfig_that_is_retired_meanwhile(lender: Lender) -> None:
@@ -134,6 +148,17 @@ async def test_silent_cluster_whose_client_was_closed_is_asked_by_probes_alone(l
     else:
         lender.found("a")  # other credentials
     assert await lender.use("a") == "a 1"
+
+
+async def test_silence_of_a_cluster_whose_access_secret_is_gone_is_not_remembered(lender: Lender) -> None:
+    """Nothing is known of it any more: a Kyma that is being deleted waits for ever for a cluster that is silent."""
+    async with lender.to("a") as client:
+        cast("Lent", client).failure = ClusterUnreachable("timed out")
+    lender.missing.add("a")
+    lender.found("a")
+    await lender.use("b")  # in place of the client of a
+    with pytest.raises(AccessSecretMissing):
+        await lender.use("a")
 
 
 async def test_client_in_use_is_closed_once_by_its_last_user(lender: Lender) -> None:

@@ -107,6 +107,19 @@ async def test_changed_access_secret_is_published_for_its_kyma_alone(world: Worl
         assert set(reachable) == {"second"}
 
 
+async def test_label_or_annotation_of_an_access_secret_has_nothing_read_again(world: World) -> None:
+    await world.register("first")
+    await world.register("second")
+    async with world.running():
+        await eventually(lambda: world.manager.working)
+        reachable = published_in(world, ClusterReachable)
+        patch = {"metadata": {"annotations": {"note": "by an operator"}, "labels": {"team": "a"}}}
+        await world.kcp.merge_patch(SECRETS, "kubeconfig-first", patch, KCP)
+        await world.kcp.merge_patch(SECRETS, "kubeconfig-second", {"data": {"other": "eA=="}}, KCP)
+        await eventually(lambda: reachable)
+        assert reachable == ["second"]
+
+
 async def test_access_secret_of_another_replica_is_not_published(world: World) -> None:
     await world.register("first")
     await world.register("second")

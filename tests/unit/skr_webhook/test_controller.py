@@ -323,13 +323,18 @@ async def test_certificate_has_the_domain_in_the_annotation_skr_domain() -> None
         assert "skr.example.com" in describe(pair.certificate_pem).dns_names
 
 
-async def test_certificate_that_was_overwritten_by_what_is_none_is_issued_again() -> None:
+@pytest.mark.parametrize("damaged", ["tls.crt", "tls.key", "another key"])
+async def test_certificate_that_was_overwritten_by_what_is_none_is_issued_again(damaged: str) -> None:
     async with world_with_kyma() as world, process(world) as one:
         await one.turn()
-        damaged = {"data": {"tls.crt": base64.b64encode(b"damaged").decode()}}
-        await world.kcp.merge_patch(SECRETS, "demo-webhook-tls", damaged, KCP)
+        another = create_ca("another", lifetime=timedelta(days=1), now=world.clock.now())
+        name, content = ("tls.key", another.key_pem) if damaged == "another key" else (damaged, b"damaged")
+        patch = {"data": {name: base64.b64encode(content).decode()}}
+        await world.kcp.merge_patch(SECRETS, "demo-webhook-tls", patch, KCP)
         await one.turn()
-        assert key_pair_in(await world.kcp.get(SECRETS, "demo-webhook-tls", KCP)) is not None
+        issued = await world.kcp.get(SECRETS, "demo-webhook-tls", KCP)
+        assert issued.data[name] != patch["data"][name]
+        assert key_pair_in(issued) is not None
 
 
 async def test_secret_of_somebody_else_in_place_of_the_certificate_is_named() -> None:

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from kube_runtime import Client, Manager
-from kyma_certs import CAs, RotationRules, create_ca
+from kyma_certs import CAs, RotationRules, create_ca, describe
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
 from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS
 from lifecycle_manager.watcher_certificates.ca_store import CASecretInvalid
-from lifecycle_manager.watcher_certificates.tls_secret import tls_secret_document
+from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world
 
@@ -99,12 +99,31 @@ async def test_secret_of_an_administrator_or_cert_manager_is_followed_at_once(wo
         await eventually(lambda: rotation.current.following is not None)
 
 
-async def test_secret_with_what_is_no_certificate_is_named(world: World) -> None:
+@pytest.mark.parametrize("damaged", ["tls.crt", "tls.key", "another key"])
+async def test_secret_with_what_is_no_certificate_is_named(world: World, damaged: str) -> None:
+    """A key of another certificate would issue certificates that nobody trusts."""
     store = CAStore(world.kcp, world.clock)
     await store.ensure()
-    await world.kcp.merge_patch(SECRETS, store.name, {"data": {"tls.crt": "ZGFtYWdlZA=="}}, KCP)
+    another = create_ca("own", lifetime=timedelta(days=3650), now=world.clock.now())
+    data = {"tls.key": encoded(another.key_pem)} if damaged == "another key" else {damaged: "ZGFtYWdlZA=="}
+    await world.kcp.merge_patch(SECRETS, store.name, {"data": data}, KCP)
     with pytest.raises(CASecretInvalid, match=f"Secret {KCP}/{store.name} has no usable tls.crt"):
         await store.ensure()
+
+
+async def test_ca_that_a_clock_ahead_of_time_created_is_replaced() -> None:
+    async with open_world() as world:
+        later = world.clock.now() + timedelta(days=2)
+        ahead = create_ca("ahead", lifetime=timedelta(days=3650), now=later)
+        document = tls_secret_document("klm-watcher", KCP, ahead, trust=ahead.certificate_pem)
+        await world.kcp.create(SECRETS, document, KCP, field_manager="test")
+        async with rotation_in(world) as (rotation, manager):
+            for _ in range(6):
+                await world.sync_caches()
+                await manager.controllers["ca"].reconcile_now(rotation.store.key)
+                world.clock.advance(601)
+            assert describe(rotation.current.signing.certificate_pem).not_before < world.clock.now()
+            assert not rotation.current.rotating
 
 
 async def test_step_is_an_event_of_the_secret() -> None:

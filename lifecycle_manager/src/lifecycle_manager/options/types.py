@@ -42,8 +42,8 @@ def _address_text(address: tuple[str, int] | None) -> str | None:
 def _checked_address(address: str) -> str:
     """Return an address as it stands in a URL: an IPv6 address, such as that of a Pod, in brackets."""
     host, port = host_and_port(address)
-    if not host:
-        raise ValueError(f"invalid address {address!r}: expected a host, such as 10.0.0.1:8443")
+    if not host or not port or "/" in host:
+        raise ValueError(f"invalid address {address!r}: expected a host and a port, such as 10.0.0.1:8443")
     if ":" not in host:
         return address
     try:

@@ -1,7 +1,7 @@
 """One pooled client for each SKR in use.
 
-A client is made from the access Secret when its SKR is first needed, kept while the Secret is unchanged, and replaced
-when the Secret changes, so that a rotated kubeconfig is followed without a restart. The number of idle clients is
+A client is made from the access Secret when its SKR is first needed, kept while the kubeconfig is unchanged, and
+replaced when that changes, so that a rotated kubeconfig is followed without a restart. The number of idle clients is
 limited: the one that was not used for longest is closed first. A client is closed when nobody uses it any more.
 
 An SKR that does not answer gets no further requests, each of which would time out; it is probed (see `probe`) until it
@@ -27,6 +27,7 @@ from kube_runtime import (
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.skr.access import (
     ACCESS_SECRETS,
+    KUBECONFIG_KEY,
     AccessSecretUnusable,
     SkrAccessError,
     SkrUnreachable,
@@ -168,7 +169,7 @@ class Connections:
         self._connections.move_to_end(kyma_name)
         while len(self._connections) > self.max_clients:
             oldest, unused = next(iter(self._connections.items()))
-            if unused.client.failure is not None:
+            if unused.client.failure is not None and self.have_access(oldest):
                 self._silent[oldest] = unused.client.failure
             closing |= self._retire(oldest)
         return connection, closing
@@ -205,7 +206,8 @@ class Connections:
 
 
 def _version_of(secret: Secret) -> tuple[str | None, str | None]:
-    return secret.metadata.uid, secret.metadata.resource_version
+    """Return what a client is made from. Others may change labels and annotations as they like."""
+    return secret.metadata.uid, secret.data.get(KUBECONFIG_KEY)
 
 
 async def _ended(tasks: set["asyncio.Task[None]"]) -> None:

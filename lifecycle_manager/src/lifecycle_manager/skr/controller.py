@@ -116,6 +116,11 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
 
 
 def kymas_of_access(change: Change[Secret]) -> frozenset[str]:
-    """Return the names of the Kymas whose access Secret was created, changed or deleted."""
-    secrets = (change.old, change.new)
-    return frozenset(kyma for secret in secrets if secret is not None for kyma in access_index(secret))
+    """Return the names of the Kymas whose access Secret was created or deleted, or has other contents.
+
+    Other changes, such as those of its annotations, lead nowhere else.
+    """
+    old, new = change.old, change.new
+    before, after = (frozenset(access_index(each)) if each is not None else frozenset[str]() for each in (old, new))
+    is_same = old is not None and new is not None and (old.metadata.uid, old.data) == (new.metadata.uid, new.data)
+    return before ^ after if is_same else before | after

@@ -34,10 +34,19 @@ class TokenUnusable(Exception):
     """A text is no token of a ServiceAccount that can be renewed; the message says why, and quotes nothing of it."""
 
 
+class _Account(msgspec.Struct):
+    uid: str = ""
+
+
+class _Kubernetes(msgspec.Struct):
+    serviceaccount: _Account = msgspec.field(default_factory=_Account)
+
+
 class _Claims(msgspec.Struct):
     sub: str
     iat: int
     exp: int
+    kubernetes: _Kubernetes = msgspec.field(default_factory=_Kubernetes, name="kubernetes.io")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,8 @@ class Token:
     account: str
     issued: datetime
     expires: datetime
+    uid: str = ""
+    """Of the ServiceAccount."""
 
     @property
     def lifetime(self) -> timedelta:
@@ -91,7 +102,7 @@ def token_of(text: object) -> Token:
     subject = _SUBJECT.fullmatch(claims.sub)
     if subject is None or expires <= issued:
         raise TokenUnusable("it is no token of a ServiceAccount that expires")
-    return Token(found[0], subject[1], subject[2], issued, expires)
+    return Token(found[0], subject[1], subject[2], issued, expires, claims.kubernetes.serviceaccount.uid)
 
 
 def issued_token(answer: JsonObject, former: Token, now: datetime) -> Token:

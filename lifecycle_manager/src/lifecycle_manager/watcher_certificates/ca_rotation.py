@@ -107,7 +107,8 @@ class CARotation:
         stored, now = await self.store.ensure(self.secrets.get(self.store.key)), self.manager.clock.now()
         self._follow(stored)
         behind = self.clusters_behind()
-        asked = stored.rotation_requested or (stored.is_adopted and not behind)
+        is_early = describe(stored.cas.signing.certificate_pem).not_before > now  # a clock was ahead that created it
+        asked = stored.rotation_requested or (stored.is_adopted and not behind) or is_early
         step = next_step(stored.cas, self.rules, all_updated=not behind, asked=asked, now=now)
         if step is not None:
             try:

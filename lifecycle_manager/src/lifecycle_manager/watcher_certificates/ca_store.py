@@ -160,8 +160,8 @@ class CAStore:
         signing = key_pair_in(secret)
         if signing is None:
             raise CASecretInvalid(
-                f"Secret {self.namespace}/{self.name} has no usable tls.crt and tls.key; restore it, or delete it to "
-                "have a new CA created"
+                f"Secret {self.namespace}/{self.name} has no usable tls.crt and tls.key, or these do not belong "
+                "together; restore it, or delete it to have a new CA created"
             )
         annotations, former = secret.metadata.annotations, secret.data.get("former.crt")
         cas = CAs(

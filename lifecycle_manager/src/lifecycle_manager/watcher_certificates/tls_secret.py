@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kyma_certs import KeyPair, describe
+from kyma_certs import KeyPair, has_own_key
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
@@ -37,16 +37,18 @@ def tls_secret_document(
 
 
 def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
-    """Return the key pair of a Secret, or None where it has none of that name, or what is no certificate."""
+    """Return the key pair of a Secret, or None where it has none of that name.
+
+    What is no certificate, or has another key, is none.
+    """
     certificate, key = secret.data.get(f"{name}.crt"), secret.data.get(f"{name}.key")
     if not certificate or not key:
         return None
-    pair = KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
     try:
-        describe(pair.certificate_pem)
+        pair = KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
+        return pair if has_own_key(pair) else None
     except ValueError:
         return None
-    return pair
 
 
 def purpose_labels(purpose: str) -> dict[str, str]:
