@@ -96,6 +96,7 @@ PROVEN = {
     "kyma_fleet/problems.py _advice": NOTHING + "a message",
     "kyma_fleet/registration/leave.py _delete_access": GONE,
     "kyma_fleet/registration/leave.py _delete_kyma": GONE,
+    "kyma_fleet/registration/leave.py _require_same_cluster": "one ServiceAccount: one that is not there has no uid",
     "kyma_fleet/registration/progress.py kyma_named": "one Kyma by name: the server says that there is none",
     "kyma_fleet/running.py main": NOTHING + "a message",
     "kyma_local/cluster.py address_of": NOTHING + "no connection is made",

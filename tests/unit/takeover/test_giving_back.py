@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from kube_runtime import Resource
 from kube_simulation import NeverAnswer, Refuse, Refused
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
@@ -15,8 +16,17 @@ from kyma_takeover.adoption import back
 from kyma_takeover.adoption.cluster import report_of
 from kyma_takeover.adoption.deployment import REPLICAS_BEFORE
 from kyma_takeover.adoption.giving_back import GivingBack
+from kyma_takeover.adoption.reading import bare
 from kyma_takeover.adoption.steps import EVERY_VERSION, AdoptionScope, AdoptionSteps
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_TEMPLATES,
+    RAW_KYMAS,
+    SECRETS,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
@@ -328,3 +338,29 @@ async def test_finalizer_of_this_version_leaves_sync_resources_of_the_kymas_alon
     left = {each.spec.kyma: each.metadata.finalizers for each in (await world.kcp.list(SYNC_RESOURCES, KCP)).items}
     assert left == {"demo": (), "other": (names.SYNC_RESOURCE_FINALIZER,)}
     assert (await world.kcp.list(MANIFESTS, KCP)).items == ()
+
+
+async def test_objects_that_do_not_fit_their_type_are_given_back_with_the_others(world: World) -> None:
+    anything = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    for crd in (await world.kcp.list(CUSTOM_RESOURCE_DEFINITIONS)).items:
+        patch = {"spec": {"versions": [{**each, "schema": anything} for each in crd["spec"]["versions"]]}}
+        name = crd["metadata"]["name"]
+        await world.kcp.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, name, patch, field_manager="former")
+    labels, kept = {names.KYMA_NAME: "demo", SKIP: "true"}, {names.SKIPPED_BY: names.FORMER_VERSION}
+    unreadable: list[tuple[Resource[Any], dict[str, Any], dict[str, Any]]] = [
+        (KYMAS, {"channel": 7}, {"labels": SPLIT}),
+        (MANIFESTS, {"version": 7}, {"annotations": kept, "labels": labels}),
+        (MODULE_TEMPLATES, {"version": 7}, {"finalizers": [names.MANDATORY_FINALIZER]}),
+        (SYNC_RESOURCES, {"kyma": "demo", "prune": "x"}, {"finalizers": [names.SYNC_RESOURCE_FINALIZER]}),
+    ]
+    for kind, spec, more in unreadable:
+        metadata = {"namespace": KCP, "uid": "u", "name": "broken", **more}
+        document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
+        world.cluster("kcp").restore([document])
+    giving = GivingBack(world.kcp)
+    assert (await giving.sync_resources({"demo"}), await giving.templates()) == (1, 1)
+    steps = replace(steps_of(world), subjects=AdoptionScope(split=SPLIT))
+    assert await steps.back() == 1
+    left = {each.metadata.name: each.metadata for each in await world.kcp.list_metadata(bare(MANIFESTS), KCP)}
+    assert not left["broken"].is_kept_from_former_version
+    assert not (await world.kcp.get(RAW_KYMAS, "broken", KCP))["metadata"].get("labels")

@@ -10,6 +10,8 @@ import pytest_asyncio
 import typer
 from prometheus_client import CollectorRegistry
 
+from kube_runtime import Change
+from kube_runtime.informer.informer import Handler
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.sharding import Alone
 from kyma_fleet import running
@@ -22,7 +24,7 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.settings import Settings, SettingsInvalid
-from lifecycle_manager_api import decode_event, names
+from lifecycle_manager_api import Kyma, decode_event, names
 from tests import builders
 from tests.clocks import ManualClock
 from tests.waiting import eventually
@@ -99,7 +101,7 @@ async def test_kyma_is_managed_by_its_labels_its_mark_and_its_replica(world: Wor
     assert {each.metadata.name for each in kymas.list() if split.selects(each)} == {"a-selected", "b-selected"}
     assert not split.owns("gone")
     assert not split.owns("Watcher lifecycle-manager")
-    assert ({"a-selected"}, set()) in work.calls
+    await eventually(lambda: work.calls[-1] == ({"a-selected", "b-selected"}, set()))
 
     await put(world, "a-selected", SKIPPED, KEPT)
     await eventually(lambda: work.calls[-1] == (set(), {"a-selected"}))
@@ -107,6 +109,25 @@ async def test_kyma_is_managed_by_its_labels_its_mark_and_its_replica(world: Wor
     replicas.lost = True
     with pytest.raises(LeaseLost):
         split.check()
+
+
+async def test_kymas_that_are_selected_together_are_begun_with_in_one_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Begun()
+    split = SelectedKymas(Replicas(), LABELS)
+    handlers: list[Handler[Kyma]] = []
+    monkeypatch.setattr(world.manager.informer(KYMAS), "on_change", handlers.append)
+    split.follow(world.manager)
+    await split.run(work)
+    work.calls.clear()
+    (follow,) = handlers
+    selected = [builders.kyma(f"a{each}", labels=LABELS | SKIPPED, annotations=KEPT) for each in range(100)]
+    for each in selected:
+        follow(Change(builders.kyma(each.metadata.name), each))
+    follow(Change(selected[0], builders.kyma("a0")))  # and back again
+    await eventually(lambda: bool(work.calls))
+    assert work.calls == [({each.metadata.name for each in selected[1:]}, {"a0"})]
 
 
 async def test_events_of_other_kymas_are_those_of_an_unknown_runtime(world: World) -> None:

@@ -5,6 +5,7 @@ former version alone. So no mistake in a label has both versions work on one clu
 left alone, and what belongs to no Kyma, such as the status of Watcher CRs, is left to the former version.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 import structlog
@@ -17,6 +18,9 @@ from lifecycle_manager_api import Kyma, names
 
 log = structlog.get_logger("takeover")
 
+GATHERING_SECONDS = 0.1
+"""For how long changes of labels are gathered."""
+
 
 class SelectedKymas:
     """A sharding among the replicas of this version that has the selected Kymas alone. `follow` comes before `run`."""
@@ -26,6 +30,8 @@ class SelectedKymas:
         self._labels = labels
         self._kymas: Informer[Kyma] | None = None
         self._work: Work | None = None
+        self._moved: dict[str, bool] = {}
+        """Kymas that are selected now, or no longer, since work was told: it walks all keys each time."""
 
     def follow(self, manager: Manager) -> None:
         """Read Kymas by the informer of a Manager, and follow their labels."""
@@ -67,6 +73,13 @@ class SelectedKymas:
         was, new = change.old is not None and self.selects(change.old), change.new
         if self._work is None or new is None or was == self.selects(new):
             return
-        name = frozenset({new.metadata.name})
         log.info("Kyma left to the former version" if was else "Kyma taken over", kyma=new.metadata.name)
-        self._work.begin(frozenset() if was else name, name if was else frozenset())
+        if not self._moved:
+            asyncio.get_running_loop().call_later(GATHERING_SECONDS, self._begin)
+        self._moved[new.metadata.name] = not was
+
+    def _begin(self) -> None:
+        moved, self._moved = self._moved, {}
+        if self._work is not None:
+            gained = frozenset(name for name, is_selected in moved.items() if is_selected)
+            self._work.begin(gained, moved.keys() - gained)

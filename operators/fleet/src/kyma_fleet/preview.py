@@ -28,7 +28,7 @@ from kyma_fleet.release_waves import (
     wave_row,
     waves_of,
 )
-from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -297,15 +297,16 @@ async def preview(
     namespace: str,
     max_changed_clusters: str = "20%",
 ) -> int:
-    """Print what a release would change. Nothing is written.
+    """Print what a release would change. Nothing is written. Returns 1 where an object could not be read.
 
     A version that would reach more than `max_changed_clusters`, and has no strategy, goes out in the default waves.
     """
+    left_out = LeftOut()
     templates, releases, strategies, rollouts = await asyncio.gather(
-        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
-        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
-        kcp.list(ROLLOUT_STRATEGIES, names.KCP_NAMESPACE),
-        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
+        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(ROLLOUT_STRATEGIES, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=left_out),
     )
     require_not_taken_back(release, releases.items, rollouts.items)
     offer, template = released(Offer.of(templates.items, releases.items), release)
@@ -316,7 +317,7 @@ async def preview(
     timing = Timing(now, {release.module: now}, spread, rules.policy, min_window=timedelta(minutes=20))
     outcomes: list[KymaPreview | None] = []
     members: dict[str, list[str]] = {}
-    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE):
+    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=left_out):
         for kyma in page.items:
             outcome = outcome_for(kyma, release, offer, timing)
             outcomes.append(outcome)
@@ -333,7 +334,7 @@ async def preview(
         clusters=tuple(clusters),
     )
     print_document(found, screen)
-    return 0
+    return left_out.code
 
 
 async def _compared(kcp: Client, name: str, offer: Offer, template: ModuleTemplate, namespace: str) -> SampledCluster:

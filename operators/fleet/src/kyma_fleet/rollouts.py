@@ -16,7 +16,7 @@ from kyma_fleet.documents import Document, print_document, reference
 from kyma_fleet.problems import Problem
 from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, forward, note_of, without_effect
-from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.steering import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
@@ -269,24 +269,26 @@ WATCHED_TO = frozenset({"Completed", "Superseded", "Halted"})
 
 async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int:
     """Print the latest rollout of each channel, or all of them."""
-    rollouts = await _read(kcp)
+    left_out = LeftOut()
+    rollouts = await _read(kcp, left_out)
     shown = sorted(rollouts, key=lambda each: each.metadata.name) if everything else latest_of(rollouts)
     known = standings(rollouts)
     words = tuple(known[each.metadata.name] for each in shown)
     print_document(RolloutList(at=datetime.now(UTC), items=tuple(shown), standings=words), screen)
-    return 0
+    return left_out.code
 
 
 async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
     """Print how far a rollout is; with `watch` until it ends or halts. Returns 1 where it is halted."""
+    left_out = LeftOut()
     while True:
-        rollouts = await _read(kcp)
+        rollouts = await _read(kcp, left_out)
         rollout = chosen(rollouts, name, channel)
         standing = standing_of(rollout, channel_of(rollouts, rollout))
         print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
         screen.flush()
         if not watch or rollout.status.phase in WATCHED_TO:
-            return 1 if rollout.status.phase == "Halted" else 0
+            return 1 if rollout.status.phase == "Halted" else left_out.code
         await asyncio.sleep(WATCH_SECONDS)
         if screen.form == "table":
             screen.print()
@@ -296,7 +298,8 @@ async def steer(
     kcp: Client, screen: Screen, verb: SteeringVerb, name: str, channel: str, *, wave: str = "", reason: str = ""
 ) -> int:
     """Change what operators decide about a rollout. Raises Problem, KubeError."""
-    rollouts = await _read(kcp)
+    left_out = LeftOut()
+    rollouts = await _read(kcp, left_out)
     rollout = chosen(rollouts, name, channel)
     latest = channel_of(rollouts, rollout)[0]
     if rollout is not latest:
@@ -306,7 +309,7 @@ async def steer(
     metadata = rollout.metadata
     if nothing := without_effect(rollout, verb, change):
         print_document(ChangeReport(message=f"nothing to do: rollout {metadata.name} {nothing}"), screen)
-        return 0
+        return left_out.code
     note = note_of(DONE[verb], by=by, at=at, reason=reason)
     marks = {"resourceVersion": metadata.resource_version, "annotations": {STEERED: note}}
     patch = {"metadata": marks, "spec": change}
@@ -314,7 +317,7 @@ async def steer(
     recorder = EventRecorder(kcp, controller="klm", instance=by)
     await recorder.write_to(kcp, MODULE_ROLLOUTS, rollout, EVENT_REASONS[verb], note, action=verb.capitalize())
     _print_change(screen, f"rollout {metadata.name}: {DONE[verb]} by {by}", metadata.name)
-    return 0
+    return left_out.code
 
 
 async def undo(
@@ -328,13 +331,14 @@ async def undo(
     reason: str = "",
 ) -> int:
     """Create the rollout that takes another one back. Raises Problem, KubeError."""
-    rollouts = await _read(kcp)
+    left_out = LeftOut()
+    rollouts = await _read(kcp, left_out)
     rollout = chosen(rollouts, name, channel)
     of_channel = channel_of(rollouts, rollout)
     by = undone_by(of_channel, rollout)
     if by is not None and not (at_once and may_hurry(of_channel, by)):
         print_document(ChangeReport(message=f"nothing to do: {done_by(of_channel, by)}"), screen)
-        return 0
+        return left_out.code
     back = by or undoing(of_channel, rollout, at_once=at_once)
     spec, metadata = back.spec, back.metadata
     how = "all clusters at once" if at_once else "clusters wave by wave"
@@ -351,13 +355,13 @@ async def undo(
             "spec": {"atOnce": True},
         }
         await kcp.merge_patch(MODULE_ROLLOUTS, metadata.name, patch, metadata.namespace, field_manager=FIELD_MANAGER)
-    offer = Offer.of((await kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)).items, ())
+    offer = Offer.of((await kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE, unreadable=left_out)).items, ())
     absence = offer.absence(spec.module_name, spec.version)
     missing = f"; its ModuleTemplate {absence}: no cluster returns to {spec.version} before"
     added = "" if offer.template(spec.module_name, spec.version) is not None else missing
     message = f"rollout {spec.undoes}: taken back by {metadata.name}; klm rollout status {metadata.name}{added}"
     _print_change(screen, message, metadata.name)
-    return 0
+    return left_out.code
 
 
 def _print_change(screen: Screen, message: str, name: str) -> None:
@@ -366,5 +370,5 @@ def _print_change(screen: Screen, message: str, name: str) -> None:
     )
 
 
-async def _read(kcp: Client) -> list[ModuleRollout]:
-    return [each async for page in kcp.pages(MODULE_ROLLOUTS, names.KCP_NAMESPACE) for each in page.items]
+async def _read(kcp: Client, left_out: LeftOut) -> list[ModuleRollout]:
+    return [*(await kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=left_out)).items]

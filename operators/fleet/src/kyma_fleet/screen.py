@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import typer
 from rich.cells import cell_len
 
+from kube_runtime import ObjectUnreadable
 from kyma_fleet.text import cut, padded, plain, wrapped
 from lifecycle_manager_api import State
 
@@ -85,6 +86,24 @@ def say(text: object, *, is_error: bool = False) -> None:
     colour = "red" if is_error and not os.environ.get("NO_COLOR") else None
     for line in wrapped(f"klm: {plain(text)}", width, 0):
         typer.secho(line, err=True, fg=colour)
+
+
+class LeftOut:
+    """Names objects that do not fit their type, each once, so that one of them does not fail a command for all."""
+
+    def __init__(self) -> None:
+        self._named: set[str] = set()
+
+    def __call__(self, error: ObjectUnreadable) -> None:
+        """Name an object."""
+        if (text := str(error)) not in self._named:
+            self._named.add(text)
+            say(f"left out: {text}")
+
+    @property
+    def code(self) -> int:
+        """The exit code of a command that has done the rest."""
+        return 1 if self._named else 0
 
 
 @dataclass(eq=False)

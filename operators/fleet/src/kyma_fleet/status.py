@@ -14,13 +14,13 @@ from typing import Literal
 
 from msgspec.structs import replace as with_fields
 
-from kube_runtime import Client, ObjectUnreadable
+from kube_runtime import Client
 from kube_runtime.ages import age
 from kube_runtime.leases import rendezvous
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.replicas import Replica, read_replicas
-from kyma_fleet.screen import LiveTable, Screen, say
+from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.fleet import (
     BROKEN,
@@ -331,11 +331,12 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
 
 async def read_fleet(kcp: Client, lease_namespace: str) -> FleetReading:
     """Read and count the fleet. Raises KubeError."""
+    left_out = LeftOut()
     replicas, releases, rollouts, watchers = await asyncio.gather(
         read_replicas(kcp, lease_namespace),
-        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
-        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
-        kcp.list(WATCHERS, names.KCP_NAMESPACE),
+        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(WATCHERS, names.KCP_NAMESPACE, unreadable=left_out),
     )
     counts, of_replicas = await count_kymas(kcp, tuple(each.name for each in replicas))
     return FleetReading(counts, replicas, of_replicas, releases.items, rollouts.items, watchers.items)
@@ -344,11 +345,7 @@ async def read_fleet(kcp: Client, lease_namespace: str) -> FleetReading:
 async def count_kymas(kcp: Client, replicas: tuple[str, ...] = ()) -> tuple[FleetCounts, Mapping[str, int]]:
     """Count all Kymas, and those of each replica. Raises KubeError."""
     counts, of_replicas = FleetCounts(), Counter[str]()
-    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=_left_out):
+    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=LeftOut()):
         counts = counts_of(map(ClusterSummary.of, page.items), counts)
         of_replicas.update(rendezvous(each.metadata.name, replicas) or "" for each in page.items)
     return counts, of_replicas
-
-
-def _left_out(error: ObjectUnreadable) -> None:
-    say(f"left out: {error}")

@@ -19,7 +19,7 @@ from kyma_fleet.explanation.marks import (
 )
 from kyma_fleet.problems import Problem, line_for, meant
 from kyma_fleet.reviews import FIELD_MANAGER, who
-from kyma_fleet.screen import Screen
+from kyma_fleet.screen import LeftOut, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import is_deletion_held
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
@@ -156,19 +156,21 @@ async def steer(
     reason: str,
     confirm: Callable[[str], bool],
 ) -> int:
-    """Change the objects that are meant. Returns 1 where some could not be changed."""
-    items = await read_subjects(kcp, subjects, verb)
+    """Change the objects that are meant. Returns 1 where some could not be changed, or not be read."""
+    left_out = LeftOut()
+    items = await read_subjects(kcp, subjects, verb, left_out)
     if verb == "reconcile" and (paused := [each for each in items if each.metadata.is_paused]):
         raise Problem(f"nothing is reconciled while paused: {_described(paused)}; klm resume {subjects.kyma} ends that")
     order = Order(verb, await who(kcp), datetime.now(UTC), reason)
     steps = list(plan(order, items))
     if not items:
         print_document(ChangeReport(message="nothing to do: there is no Kyma and no Manifest"), screen)
-        return 0
+        return left_out.code
     if not steps:
         state = "already" if verb == "pause" else "not"
-        print_document(ChangeReport(message=f"nothing to do: {_described(items)} {state} paused"), screen)
-        return 0
+        why = "there is no Kyma" if verb == "continue" else f"{_described(items)} {state} paused"
+        print_document(ChangeReport(message=f"nothing to do: {why}"), screen)
+        return left_out.code
     described = _described([each.item for each in steps])
     if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
         raise Problem("not confirmed; nothing changed. Use --yes")
@@ -183,10 +185,10 @@ async def steer(
     if done and verb == "continue" and not any(map(is_deletion_held, items)):
         message += "; no Kyma and no Manifest reports one that is held"
     print_document(ChangeReport(message=message, objects=tuple(objects)), screen)
-    return 1 if len(done) < len(steps) else 0
+    return 1 if len(done) < len(steps) else left_out.code
 
 
-async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb) -> list[Steered]:
+async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb, left_out: LeftOut) -> list[Steered]:
     """Return the objects that are meant. Raises Problem where there are none."""
     namespace = names.KCP_NAMESPACE
     labels = {names.KYMA_NAME: subjects.kyma, names.MODULE_NAME: subjects.module}
@@ -195,9 +197,8 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb) -> list[Ste
     if subjects.kyma:
         kymas = [await kcp.get(KYMAS, subjects.kyma, namespace)]
     elif subjects.everything:
-        kymas = [each async for page in kcp.pages(KYMAS, namespace) for each in page.items]
-    pages = kcp.pages(MANIFESTS, namespace, label_selector=selector)
-    manifests = [each async for page in pages for each in page.items]
+        kymas = [*(await kcp.list(KYMAS, namespace, unreadable=left_out)).items]
+    manifests = (await kcp.list(MANIFESTS, namespace, label_selector=selector, unreadable=left_out)).items
     if not subjects.module:
         return [*kymas, *manifests]
     if not manifests:

@@ -3,9 +3,9 @@
 import asyncio
 import random
 
-from kube_runtime import Client, KubeconfigPolicy, ObjectUnreadable
+from kube_runtime import Client, KubeconfigPolicy
 from kyma_fleet.documents import print_document
-from kyma_fleet.screen import Screen, say
+from kyma_fleet.screen import LeftOut, Screen
 from kyma_takeover.adoption.cluster import ClusterReport, report_of
 from kyma_takeover.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_takeover.adoption.reading import read_control_plane
@@ -25,7 +25,7 @@ async def check(
 ) -> int:
     """Print what a takeover would find and change. Nothing is written. Returns 1 where something is in the way."""
     seen = await read_control_plane(
-        kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, policy=policy, left_out=_left_out
+        kcp, lease_namespace=lease_namespace, ca_namespace=ca_namespace, policy=policy, left_out=LeftOut()
     )
     reachable = sorted(seen.counts.kymas & seen.counts.accesses.keys())
     chosen = random.sample(reachable, min(sample, len(reachable)))
@@ -48,7 +48,3 @@ async def check(
     )
     print_document(report, screen)
     return 1 if report.in_the_way else 0
-
-
-def _left_out(error: ObjectUnreadable) -> None:
-    say(f"left out: {error}")

@@ -1,10 +1,10 @@
 """Gives one Kyma with its cluster back to the former version. Each write is idempotent, so all can be done again."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +26,7 @@ from kyma_fleet.reviews import missing_rights
 from kyma_fleet.text import plain
 from kyma_takeover.adoption import back
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, catalog_pages, each_of
+from kyma_takeover.adoption.reading import bare
 from lifecycle_manager.contract.resources import (
     KYMAS,
     MANIFESTS,
@@ -53,6 +54,16 @@ RIGHTS_TO_GIVE_BACK = (
     ("delete", "policy", "poddisruptionbudgets"),
 )
 """What giving back needs in a cluster, for objects that this version has in each."""
+
+
+class _PartOfKyma(msgspec.Struct, frozen=True):
+    """What is read of a SyncResource, so that one that does not fit its type is given back, too."""
+
+    metadata: ObjectMeta
+    spec: Mapping[str, Any] = {}
+
+
+_PARTS: Resource[_PartOfKyma] = replace(cast("Resource[Any]", SYNC_RESOURCES), type=_PartOfKyma)
 
 
 @dataclass(frozen=True)
@@ -96,16 +107,15 @@ class GivingBack:
         """Remove a finalizer that the former version does not know: it would block the deletion of these Kymas."""
         having: list[ObjectMeta] = []
         with suppress(KindUnknown):  # this version was not installed yet, and so not their CRD
-            async for page in self.kcp.pages(SYNC_RESOURCES):
-                having += [each.metadata for each in page.items if each.spec.kyma in kymas]
-        return await self._without(names.SYNC_RESOURCE_FINALIZER, SYNC_RESOURCES, having)
+            async for page in self.kcp.pages(_PARTS):
+                having += [each.metadata for each in page.items if each.spec.get("kyma") in kymas]
+        return await self._without(names.SYNC_RESOURCE_FINALIZER, _PARTS, having)
 
     async def templates(self) -> int:
         """Remove a finalizer that the former version knows of ModuleReleaseMetas only: no template could be deleted."""
-        listed = await self.kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE)
-        return await self._without(
-            names.MANDATORY_FINALIZER, MODULE_TEMPLATES, (each.metadata for each in listed.items)
-        )
+        templates = bare(MODULE_TEMPLATES)
+        listed = await self.kcp.list_metadata(templates, names.KCP_NAMESPACE)
+        return await self._without(names.MANDATORY_FINALIZER, templates, (each.metadata for each in listed))
 
     async def _without(self, finalizer: str, resource: Resource[Any], metadata: Iterable[ObjectMeta]) -> int:
         """Remove a finalizer from objects in the version that was read, and return from how many."""

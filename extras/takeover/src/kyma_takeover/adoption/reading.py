@@ -3,9 +3,11 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from kube_runtime import (
     Client,
@@ -15,6 +17,7 @@ from kube_runtime import (
     KubeconfigRefused,
     NotFound,
     ObjectUnreadable,
+    Resource,
 )
 from kube_runtime.client.kubeconfig import connection_from_kubeconfig
 from kyma_certs import describe
@@ -34,11 +37,22 @@ from lifecycle_manager.contract.resources import (
     Secret,
 )
 from lifecycle_manager.skr.access import AccessSecretIncomplete, kubeconfig_in
-from lifecycle_manager_api import ModuleReleaseMeta, names
+from lifecycle_manager_api import ModuleReleaseMeta, ObjectMeta, names
 
 ACCESSES = "access Secrets"
 SECRETS_PAGE = 100
 LEAVES = f"{names.PURPOSE}=klm-watcher-cert-manager"
+
+
+class MetadataOnly(msgspec.Struct, frozen=True):
+    """An object that is only marked, whatever else is in it."""
+
+    metadata: ObjectMeta
+
+
+def bare(resource: Resource[Any]) -> Resource[MetadataOnly]:
+    """Return a kind with the metadata of its objects alone: one that does not fit its type is not in the way."""
+    return replace(resource, type=MetadataOnly)
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from kyma_fleet.text import plain
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS
 from kyma_takeover.adoption.deployment import REPLICAS_BEFORE, Deployment, former_deployments
 from kyma_takeover.adoption.giving_back import FIELD_MANAGER, GivingBack
-from kyma_takeover.adoption.reading import access_secrets, former_lease
+from kyma_takeover.adoption.reading import access_secrets, bare, former_lease
 from kyma_takeover.certificates import CA_SECRET
 from kyma_takeover.lease import HOLDER, LEASE, LEASES, holder_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, RAW_KYMAS, SECRETS
@@ -109,19 +109,19 @@ class AdoptionSteps:
 
     async def _chosen(self) -> frozenset[str]:
         if self.subjects.kymas:
-            found = [await self.kcp.get(KYMAS, name, names.KCP_NAMESPACE) for name in self.subjects.kymas]
+            found = [await self.kcp.get(bare(KYMAS), name, names.KCP_NAMESPACE) for name in self.subjects.kymas]
             return frozenset(each.metadata.name for each in found)
-        pages = self.kcp.pages(KYMAS, names.KCP_NAMESPACE, label_selector=self.subjects.selector or None)
-        chosen = frozenset([each.metadata.name async for page in pages for each in page.items])
+        selector = self.subjects.selector or None
+        listed = await self.kcp.list_metadata(bare(KYMAS), names.KCP_NAMESPACE, label_selector=selector)
+        chosen = frozenset(each.metadata.name for each in listed)
         if self.subjects.selector and not chosen:
             raise Problem(f"no Kyma in {names.KCP_NAMESPACE} has the labels {self.subjects.selector!r}")
         return chosen
 
     async def _kymas(self, chosen: Collection[str]) -> AsyncIterator[ObjectMeta]:
-        async for page in self.kcp.pages(KYMAS, names.KCP_NAMESPACE):
-            for each in page.items:
-                if each.metadata.name in chosen:
-                    yield each.metadata
+        for each in await self.kcp.list_metadata(bare(KYMAS), names.KCP_NAMESPACE):
+            if each.metadata.name in chosen:
+                yield each.metadata
 
     async def _refuse_strangers(self) -> None:
         """Raise Problem where something holds the Lease that no Deployment of the former version runs."""
@@ -176,7 +176,7 @@ class AdoptionSteps:
         )
         wanted = [each async for each in self._manifests(chosen) if not each.is_kept_from_former_version]
         question = f"keep the former version from {counted(len(wanted), 'Manifest')}"
-        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, _marking(each)))
+        await self._each(question, wanted, lambda each: self._patch(bare(MANIFESTS), each, _marking(each)))
         await self._patch_kymas(
             "take over",
             chosen,
@@ -191,10 +191,9 @@ class AdoptionSteps:
         )
 
     async def _manifests(self, kymas: Collection[str]) -> AsyncIterator[ObjectMeta]:
-        async for page in self.kcp.pages(MANIFESTS, names.KCP_NAMESPACE):
-            for each in page.items:
-                if each.metadata.labels.get(names.KYMA_NAME) in kymas:
-                    yield each.metadata
+        for each in await self.kcp.list_metadata(bare(MANIFESTS), names.KCP_NAMESPACE):
+            if each.metadata.labels.get(names.KYMA_NAME) in kymas:
+                yield each.metadata
 
     def _given_back(self, metadata: ObjectMeta) -> Patch | None:
         """Return what gives a Kyma back; the label that selects it goes last, so that another run finds it."""
@@ -206,7 +205,7 @@ class AdoptionSteps:
     async def _unmark_manifests(self, chosen: Collection[str]) -> None:
         wanted = [each async for each in self._manifests(chosen) if _unmarked(each) is not None]
         question = f"give {counted(len(wanted), 'Manifest')} back to the former version"
-        await self._each(question, wanted, lambda each: self._patch(MANIFESTS, each, _unmarked(each) or {}))
+        await self._each(question, wanted, lambda each: self._patch(bare(MANIFESTS), each, _unmarked(each) or {}))
 
     async def _patch_kymas(
         self, verb: str, chosen: Collection[str], patch_of: Callable[[ObjectMeta], Patch | None]

@@ -4,12 +4,13 @@ With `keep_modules` Lifecycle Manager has to lose its access before the Kyma is 
 """
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from kube_runtime import Applier, Client, NotFound
-from kyma_fleet.identities import remove_identity
+from kyma_fleet.identities import SERVICE_ACCOUNTS, remove_identity
 from kyma_fleet.problems import Problem
 from kyma_fleet.registration.join import ACCOUNT, ACCOUNT_NAMESPACE
 from kyma_fleet.registration.progress import access_of, follow, kyma_named
@@ -19,7 +20,8 @@ from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.skr import AccessSecretMissing
-from lifecycle_manager.skr.token import is_renewed
+from lifecycle_manager.skr.access import OUR_SECRETS, AccessSecretIncomplete, kubeconfig_in
+from lifecycle_manager.skr.token import TokenUnusable, is_renewed, token_in
 from lifecycle_manager.skr_webhook.documents import INVENTORY
 from lifecycle_manager_api import Kyma, find, names
 
@@ -41,19 +43,61 @@ async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable
     kyma, access = await kyma_named(kcp, name), await access_of(kcp, name)
     if kyma is None and not access and leaving.kubeconfig is None:
         raise Problem(f"there is no Kyma {name}; klm get kymas lists them")
-    if kyma is not None:
-        if not confirm(_question(kyma, keep_modules=leaving.keep_modules)):
+    async with AsyncExitStack() as stack:
+        cluster: Client | None = None
+        if leaving.kubeconfig is not None:
+            connecting = Client.from_environment(leaving.kubeconfig, options=OPTIONS, context=leaving.context)
+            cluster = await stack.enter_async_context(await connecting)
+            await _require_same_cluster(kcp, cluster, leaving, access)
+        question = _question(kyma, cluster, keep_modules=leaving.keep_modules)
+        if question and not confirm(question):
             raise Problem("not confirmed; nothing changed. Use --yes")
-        if leaving.keep_modules:
-            await _withdraw(kcp, screen, leaving, access)
-        if not await _delete_kyma(kcp, screen, kyma, leaving):
-            return 1
-    await _delete_access(kcp, screen, access)
-    await _clean(screen, leaving)
+        if kyma is not None:
+            if leaving.keep_modules:
+                await _withdraw(kcp, screen, leaving, access)
+            if not await _delete_kyma(kcp, screen, kyma, leaving):
+                return 1
+        await _delete_access(kcp, screen, access)
+        await _clean(cluster, screen, leaving)
     return 0
 
 
-def _question(kyma: Kyma, *, keep_modules: bool) -> str:
+async def _require_same_cluster(kcp: Client, cluster: Client, leaving: Leaving, access: tuple[Secret, ...]) -> None:
+    """Raise Problem where the ServiceAccount in a cluster is not that of the Kyma, or of another Kyma."""
+    try:
+        found = await cluster.get(SERVICE_ACCOUNTS, ACCOUNT, ACCOUNT_NAMESPACE)
+    except NotFound:
+        uid = ""
+    else:
+        uid = str(found["metadata"]["uid"])
+    where = f"{leaving.kubeconfig} leads to {cluster.server}"
+    own = {_account_in(each) for each in access} - {""}
+    if own:
+        if uid not in own:
+            raise Problem(
+                f"{where}, which is not the cluster of Kyma {leaving.name}; "
+                "nothing changed. Without --kubeconfig, the ServiceAccount stays"
+            )
+        return
+    async for page in kcp.pages(SECRETS, names.KCP_NAMESPACE, label_selector=OUR_SECRETS):
+        for each in page.items:
+            if uid and _account_in(each) == uid:
+                owner = each.metadata.labels.get(names.KYMA_NAME, "")
+                raise Problem(f"{where}, the cluster of Kyma {plain(owner)}; nothing changed")
+
+
+def _account_in(secret: Secret) -> str:
+    """Return the uid of our ServiceAccount whose token is in an access Secret; empty where it has another one."""
+    try:
+        token = token_in(kubeconfig_in(secret))
+    except (AccessSecretIncomplete, TokenUnusable):
+        return ""
+    return token.uid if (token.namespace, token.account) == (ACCOUNT_NAMESPACE, ACCOUNT) else ""
+
+
+def _question(kyma: Kyma | None, cluster: Client | None, *, keep_modules: bool) -> str:
+    if kyma is None:
+        return f"remove ServiceAccount {ACCOUNT_NAMESPACE}/{ACCOUNT} from {cluster.server}?" if cluster else ""
     modules = ", ".join(plain(each.name) for each in kyma.status.modules) or "none"
     what = "its modules stay there, and nobody manages them" if keep_modules else "its modules are removed from it"
     return f"remove cluster {kyma.metadata.name} from the fleet? {what} ({modules})"
@@ -107,17 +151,16 @@ async def _delete_access(kcp: Client, screen: Screen, access: tuple[Secret, ...]
         screen.print(f"{where}: deleted")
 
 
-async def _clean(screen: Screen, leaving: Leaving) -> None:
+async def _clean(cluster: Client | None, screen: Screen, leaving: Leaving) -> None:
     """Remove what is left in the cluster, or say how."""
-    if leaving.kubeconfig is None:
+    if cluster is None:
         screen.print(f"in the cluster, ServiceAccount {ACCOUNT_NAMESPACE}/{ACCOUNT} and its roles are left:")
         screen.print(f"  klm leave {leaving.name} --kubeconfig FILE removes them")
         return
-    async with await Client.from_environment(leaving.kubeconfig, options=OPTIONS, context=leaving.context) as cluster:
-        if leaving.keep_modules:
-            labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-            watcher = await Applier(cluster, field_manager="klm", labels=labels).delete(INVENTORY)
-            watcher.raise_first_failure()
-            screen.print("in the cluster, the Watcher: deleted")
-        for each in await remove_identity(cluster, name=ACCOUNT, namespace=ACCOUNT_NAMESPACE):
-            screen.print(f"in the cluster, {plain(each)}: deleted")
+    if leaving.keep_modules:
+        labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        watcher = await Applier(cluster, field_manager="klm", labels=labels).delete(INVENTORY)
+        watcher.raise_first_failure()
+        screen.print("in the cluster, the Watcher: deleted")
+    for each in await remove_identity(cluster, name=ACCOUNT, namespace=ACCOUNT_NAMESPACE):
+        screen.print(f"in the cluster, {plain(each)}: deleted")

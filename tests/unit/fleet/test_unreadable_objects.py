@@ -1,0 +1,88 @@
+"""One object that does not fit its type is left out and named; commands go on with the rest of the fleet."""
+
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kube_runtime import Resource
+from kyma_fleet import rollouts, steering
+from kyma_fleet.explanation.reading import Rules
+from kyma_fleet.preview import preview
+from kyma_fleet.release_waves import Release
+from kyma_fleet.screen import Screen
+from kyma_fleet.steering import Subjects
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, MODULE_TEMPLATES
+from tests import builders
+from tests.world import KCP, World, open_world
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as opened:
+        await opened.register()
+        yield opened
+
+
+@pytest.fixture
+def screen() -> Screen:
+    return Screen(stream=io.StringIO())
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def who(_: Any) -> str:
+        return "ada"
+
+    monkeypatch.setattr(steering, "who", who)
+
+
+def leave_unreadable(world: World, resource: Resource[Any], name: str, **spec: Any) -> None:
+    """Store what the CRD would refuse, as it may be left of a former CRD."""
+    document = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+    metadata = {"name": name, "namespace": KCP, "uid": f"uid-of-{name}"}
+    world.cluster("kcp").restore([{**document, "metadata": metadata}])
+
+
+LEFT_OUT = "left out: kcp-system/broken is not what its kind promises"
+
+
+async def test_fleet_is_paused_without_objects_that_can_not_be_read(
+    world: World, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_unreadable(world, KYMAS, "broken", channel=7)
+    leave_unreadable(world, MANIFESTS, "broken", version=7)
+    steered = steering.steer(world.kcp, screen, "pause", Subjects(everything=True), reason="", confirm=lambda _: True)
+    assert await steered == 1
+    assert LEFT_OUT in capsys.readouterr().err
+    assert (await world.kcp.get(KYMAS, "demo", KCP)).metadata.is_paused
+
+
+async def test_rollouts_are_listed_without_one_that_can_not_be_read(
+    world: World, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_unreadable(world, MODULE_ROLLOUTS, "broken", version=7)
+    assert await rollouts.list_rollouts(world.kcp, screen, everything=True) == 1
+    assert LEFT_OUT in capsys.readouterr().err
+
+
+async def test_preview_is_of_the_kymas_that_can_be_read(
+    world: World, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.offer(builders.template("keda", "2.0.0"), builders.release("keda", regular="2.0.0"))
+    leave_unreadable(world, KYMAS, "broken", channel=7)
+    leave_unreadable(world, MODULE_TEMPLATES, "broken", version=7)
+    release = Release("keda", "2.0.0", "regular")
+    assert await preview(world.kcp, screen, release, Rules(), sample=0, namespace=KCP) == 1
+    assert capsys.readouterr().err.count(LEFT_OUT) == 2
+    assert "1 Kyma not affected" in screen.stream.getvalue()  # type: ignore[attr-defined]
+
+
+async def test_deletions_continue_for_no_manifest_alone(world: World, screen: Screen) -> None:
+    await world.kcp.delete(KYMAS, "demo", KCP)
+    await world.create(builders.manifest("keda"))
+    steered = steering.steer(world.kcp, screen, "continue", Subjects(everything=True), reason="", confirm=bool)
+    assert await steered == 0
+    assert screen.stream.getvalue() == "nothing to do: there is no Kyma\n"  # type: ignore[attr-defined]
