@@ -39,3 +39,18 @@ def test_manager_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("sys.path", [each for each in __import__("sys").path if each])
 
     assert load_manager("my_little_manager:objects").module == "little"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def objects(:\n", r"invalid syntax \(NAME\.py, line 1\)"),
+        ("import no_such_package\n", "No module named 'no_such_package'"),
+        ("\nobjects = manager\n", r"NameError: name 'manager' is not defined \(.*NAME\.py, line 2\)"),
+    ],
+)
+def test_fault_in_the_code_of_a_manager_is_named_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    name = f"faulty_{abs(hash(text))}"
+    tmp_path.joinpath(f"{name}.py").write_text(text)
+    with pytest.raises(DeclarationError, match=f"cannot import {name}: {said.replace('NAME', name)}"):
+        load_manager(f"{name}:objects", tmp_path)

@@ -218,6 +218,7 @@ def test_validation_says_what_the_status_of_the_module_cr_lacks(harbour: Path) -
     ("old", "new", "said"),
     [
         ("name: kyma-project.io/module/harbour", "name: harbour", "name 'harbour' is no component"),
+        ("kyma-project.io/module/harbour", f"kyma-project.io/module/{'x' * 64}", "has 64 characters: at most 63"),
         ("version: 1.2.3\n", "version: v1.2\n", "version 'v1.2' is no semantic version"),
         ("version: 1.2.3\n", "version:\n", "version '' is no semantic version"),
         ("version: 1.2.3\n", "version: 1.2\n", "Expected `str`, got `float`"),

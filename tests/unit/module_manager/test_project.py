@@ -32,7 +32,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     """A new project, whose Python package is named after the test, since imports are cached."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     letters = "".join(character for character in request.node.name if character.islower())
-    names = ModuleNames.of(letters[:50], kind="Mixer", group="mixer.example.com")
+    names = ModuleNames.of(letters[-41:], kind="Mixer", group="mixer.example.com")
     generate_project(names, tmp_path, enable_module_config=True)
     return tmp_path
 
@@ -98,7 +98,7 @@ def test_package_hides_no_module_of_python(name: str, tmp_path: Path, monkeypatc
     assert not any(result.problems for result in run_checks(read_project(tmp_path)))
 
 
-@pytest.mark.parametrize("name", ["", "ab", "Cloud", "cloud_resources", "cloud-", "a1b2", "x" * 65])
+@pytest.mark.parametrize("name", ["", "ab", "Cloud", "cloud_resources", "cloud-", "a1b2", "x" * 42])
 def test_name_that_kyma_rejects_is_rejected(name: str) -> None:
     with pytest.raises(DeclarationError, match="invalid module name"):
         ModuleNames.of(name)
@@ -175,6 +175,13 @@ def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -
     edit("module/module-release-meta.yaml", "moduleName: ", "moduleName: other-")
 
     assert "all parts name the same module" in problems(project)
+
+
+def test_name_that_is_too_long_for_the_namespace_of_leases_is_found(project: Path) -> None:
+    name = read_project(project).of_kind(ModuleTemplate.KIND)[0]["spec"]["moduleName"]
+    for file in (*project.glob("module/*.yaml"), *project.rglob("*.py")):
+        file.write_text(file.read_text().replace(f"moduleName: {name}", f"moduleName: {'x' * 42}"))
+    assert "has 42 characters: at most 41" in str(run_checks(read_project(project)))
 
 
 def test_version_that_no_channel_offers_is_found(project: Path, edit: Edit) -> None:

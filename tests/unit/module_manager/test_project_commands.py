@@ -238,6 +238,7 @@ def test_kubeconfigs_of_the_environment_are_found_as_kubectl_finds_them(monkeypa
         return 0
 
     monkeypatch.setattr("kyma_module_manager.running.run_manager", run_manager)
+    monkeypatch.setattr("kyma_diagnostics.logs.configure_logs", lambda _level: None)
     result = CliRunner().invoke(commands.app, ["run", "mixer:objects"], env={"KUBECONFIG": "/one:/two"})
     assert (result.exit_code, given) == (0, [None])  # without a path, the client reads both
 

@@ -112,3 +112,11 @@ def test_member_of_negative_size_leads_back_to_no_member_before_it() -> None:
     lying = header("folder", 0, tarfile.DIRTYPE) + file + header("b.txt", -len(file) - 512) + bytes(1024)
     with pytest.raises((ArchiveUnsafe, LayerTruncated)):
         text_in(lying, "layer")
+
+
+def test_attributes_that_macos_packs_beside_files_are_no_objects() -> None:
+    attributes = {"._a.yaml": "\0\x05\x16\x07", "__MACOSX/folder/._b.json": "\0\x05\x16\x07"}
+    assert (
+        text_in(packed({**attributes, "a.yaml": TEXT, "._folder/b.yaml": "{}"}), "layer")
+        == f"{TEXT}\n---\n{{}}".encode()
+    )

@@ -313,6 +313,40 @@ async def test_registry_that_does_not_answer_a_push_is_unreachable() -> None:
     await registries.close()
 
 
+async def test_registry_that_hangs_leaves_places_to_others() -> None:
+    registries, reached, over, content = Registries(), asyncio.Event(), asyncio.Event(), b"content"
+
+    async def silent(_: web.Request) -> web.Response:
+        reached.set()
+        await over.wait()
+        return web.Response(body=content)
+
+    async def quick(_: web.Request) -> web.Response:
+        return web.Response(body=content)
+
+    async with serving(silent) as hanging, serving(quick) as host:
+        waiting = [asyncio.create_task(registries.pull(artifact_at(hanging, f"{each}"))) for each in range(20)]
+        await reached.wait()
+        async with asyncio.timeout(5):
+            assert await registries.pull(artifact_at(host, "1.0.0")) == content
+        over.set()
+        await asyncio.gather(*waiting)
+    await registries.close()
+
+
+def artifact_at(host: str, tag: str) -> Artifact:
+    return Artifact("http", host, "modules/one", tag)
+
+
+@pytest.mark.parametrize("host", ["docker.io", "index.docker.io", "registry-1.docker.io"])
+def test_images_of_docker_hub_are_requested_where_its_api_is(host: str) -> None:
+    artifact = artifact_in(host, "library/x", "1.0.0")
+    layer = artifact.layer(f"sha256:{'0' * 64}")
+    for url in (artifact.url, layer.url, layer.uploads_url):
+        assert url.startswith("https://registry-1.docker.io/v2/library/x/")
+    assert artifact.repository == f"{host}/library/x"
+
+
 def test_plain_http_to_another_machine_is_for_those_who_ask_for_it() -> None:
     with pytest.raises(SourceInvalid, match="needs https"):
         artifact_in("http://registry.internal:5000", "modules/one", "1.0.0")

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,19 @@ def load_manager(target: str, directory: Path | None = None) -> ModuleManager[An
             sys.path.insert(0, str(folder))
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise DeclarationError(f"cannot import {module_name}: {error}") from error
+    except DeclarationError:
+        raise
+    except Exception as error:  # whatever the manager's own code raises
+        raise DeclarationError(f"cannot import {module_name}: {_described(error)}") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, ModuleManager):
         raise DeclarationError(f"{target} is not a module manager; decorate the function with @module_manager(...)")
     return found
+
+
+def _described(error: Exception) -> str:
+    """Return an error with the place in the manager's code where it was raised."""
+    if isinstance(error, ImportError | SyntaxError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"

@@ -17,6 +17,8 @@ CHUNK = 256 * 1024
 SLICE = 8 * 1024
 _GZIP = b"\x1f\x8b"
 _READ = frozenset({".yaml", ".yml", ".json"})
+_MACOS = "._"
+"""How names of files begin in which macOS keeps attributes of others, beside them or in the folder __MACOSX."""
 
 
 def text_in(content: bytes, name: object) -> bytes:
@@ -93,7 +95,8 @@ def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
         if number >= MAX_FILES:
             raise LayerTooLarge(f"{name} has more than {MAX_FILES} files")
         _refuse_unsafe(member, name)
-        if not member.isfile() or PurePosixPath(member.name).suffix.lower() not in _READ:
+        path = PurePosixPath(member.name)
+        if not member.isfile() or path.suffix.lower() not in _READ or path.name.startswith(_MACOS):
             continue
         file = archive.extractfile(member)
         content = file.read() if file is not None else b""

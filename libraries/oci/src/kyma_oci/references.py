@@ -33,12 +33,12 @@ class Layer:
     @property
     def url(self) -> str:
         """The URL of the blob."""
-        return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/{self.digest}"
+        return f"{self.scheme}://{_api_host(self.host)}/v2/{self.path}/blobs/{self.digest}"
 
     @property
     def uploads_url(self) -> str:
         """The URL at which an upload of it starts."""
-        return f"{self.scheme}://{self.host}/v2/{self.path}/blobs/uploads/"
+        return f"{self.scheme}://{_api_host(self.host)}/v2/{self.path}/blobs/uploads/"
 
     @property
     def repository(self) -> str:
@@ -62,7 +62,7 @@ class Artifact:
     @property
     def url(self) -> str:
         """The URL of the manifest."""
-        return f"{self.scheme}://{self.host}/v2/{self.path}/manifests/{self.digest or self.tag}"
+        return f"{self.scheme}://{_api_host(self.host)}/v2/{self.path}/manifests/{self.digest or self.tag}"
 
     @property
     def repository(self) -> str:
@@ -133,6 +133,11 @@ def origin_of(url: str) -> tuple[str, str | None, str | None, int | None]:
     parts = urlsplit(url)
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     return parts.scheme, parts.username, parts.hostname, port
+
+
+def _api_host(host: str) -> str:
+    """Return where the API of a registry is: that of Docker Hub is not at the host of its image names."""
+    return "registry-1.docker.io" if host.lower() in {"docker.io", "index.docker.io"} else host
 
 
 def _repository(address: str, path: str, where: str, *, plain_http: bool = False) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
+from weakref import WeakValueDictionary
 
 import aiohttp
 
@@ -29,7 +30,8 @@ _WITHOUT_DETAIL = frozenset({401, 403, 429})
 class Registries:
     """Pulls from and pushes to `allowed` hosts, at most `concurrency` contents at once. Close it.
 
-    `trust` is the machine's own unless given.
+    One host has at most half of the places: a registry that hangs leaves the others to the rest. `trust` is the
+    machine's own unless given.
     """
 
     trust: ssl.SSLContext | None = None
@@ -38,6 +40,7 @@ class Registries:
     allowed: AllowedHosts = ANY_HOST
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
     _places: asyncio.Semaphore = field(init=False)
+    _of_hosts: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary, init=False)
 
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.concurrency)
@@ -82,7 +85,8 @@ class Registries:
     @asynccontextmanager
     async def _bounded(self, wanted: Wanted, verb: str) -> AsyncIterator[None]:
         """Bound the time and number of exchanges. What fails below HTTP is raised as SourceError."""
-        async with self._places:
+        of_host = self._of_hosts.setdefault(wanted.host.lower(), asyncio.Semaphore(max(1, self.concurrency // 2)))
+        async with of_host, self._places:
             try:
                 async with asyncio.timeout(self.timeout_seconds):
                     yield

@@ -10,7 +10,10 @@ from kyma_module_manager.exceptions import DeclarationError
 MODULE_NAME = re.compile(r"[a-z]{3,}(-[a-z]{3,})*")
 KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
 GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-MAX_MODULE_NAME_LENGTH = 64
+MAX_MODULE_NAME_LENGTH = 41
+"""So that the namespace of its Leases, module-manager-MODULE-leases, has at most 63 characters."""
+MAX_LABEL_LENGTH = 63
+"""Of any module: its name is the value of a label."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from kube_runtime import ManifestInvalid, load_yaml
 from kyma_module_manager.exceptions import DeclarationError
+from kyma_module_manager.project.names import MAX_LABEL_LENGTH
 from kyma_module_manager.project.reading import text_of
 from lifecycle_manager_api import InvalidVersion, Version
 
@@ -101,10 +102,16 @@ def is_url(reference: str) -> bool:
     return bool(urlsplit(reference).scheme)
 
 
-def config_problems(config: ModulectlConfig) -> Iterator[str]:
-    """Yield what modulectl refuses in the fields."""
+def _name_problems(config: ModulectlConfig) -> Iterator[str]:
     if not _COMPONENT.fullmatch(config.name) or len(config.name) > _MAX_NAME_LENGTH:
         yield f"name {config.name!r} is no component: expected such as kyma-project.io/module/keda"
+    if len(config.module) > MAX_LABEL_LENGTH:
+        yield f"name: {config.module!r} has {len(config.module)} characters: at most {MAX_LABEL_LENGTH} fit a label"
+
+
+def config_problems(config: ModulectlConfig) -> Iterator[str]:
+    """Yield what modulectl refuses in the fields."""
+    yield from _name_problems(config)
     try:
         Version.parse(config.version)
     except InvalidVersion:
