@@ -116,7 +116,7 @@ dist: docs helm ## Build what is released into .local/dist: wheels, klm as one f
 	@$(BIN)/python -m tools.release.build
 
 release-check: docs helm clusters ## Build it, install it into an empty place, and run the demos from there
-	@$(BIN)/python -m tools.release.build --check
+	@$(BIN)/python -m tools.release.build --check $(ARGS)
 
 lint: setup ## Check style, formatting, import contracts and declared dependencies
 	$(BIN)/ruff check .

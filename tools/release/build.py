@@ -1,9 +1,10 @@
-"""Builds what is released into .local/dist: `python -m tools.release.build [--check]`.
+"""Builds what is released into .local/dist: `python -m tools.release.build [--check] [--charts FOLDER]`.
 
 Wheels and sdists of all distributions, klm with all commands as one file (`klm.pyz`, for this Python and platform) and
 its SBOM, the images where this machine can build them, the charts, which name these, the site, and provenance and
-checksums of all. With `--check` each is installed into an empty place, without the source tree: the wheels, without a
-package index, into a venv from which the demos are run, the charts into an API server, and the images into folders.
+checksums of all. With `--charts` the charts are those of the folder, which were released already. With `--check` each
+is installed into an empty place, without the source tree: the wheels, without a package index, into a venv from which
+the demos are run, the charts into an API server, and the images into folders.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from kyma_local.sources import KUBERNETES
 from tools.release.charts import digest_of, package
 from tools.release.evidence import write_checksums, write_provenance, write_sbom
 from tools.release.installation import install_charts, run_image
-from tools.release.version import current
+from tools.release.version import CHARTS, current
 
 DIST = Path(".local/dist")
 SITE = Path(".local/site/html")
@@ -36,6 +37,7 @@ def main() -> int:
     """Build, and check what was built."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="install it and run it")
+    parser.add_argument("--charts", type=Path, help="the folder with the charts of the registry")
     options = parser.parse_args()
     began = time.monotonic()
     shutil.rmtree(DIST, ignore_errors=True)
@@ -45,14 +47,14 @@ def main() -> int:
         build_distributions()
         build_zipapp(folder)
         images = build_images()
-        build_charts(images)
+        build_charts(images, options.charts)
         build_site()
         write_provenance(DIST, current())
         write_checksums(DIST)
         built = len(list(DIST.iterdir()))
         _say(f"{built} files of version {current()} in {DIST}, {time.monotonic() - began:.0f} s")
         if options.check:
-            check(folder, images)
+            check(folder, images, is_released=options.charts is not None)
             _say(f"installed and run, {time.monotonic() - began:.0f} s")
     return 0
 
@@ -83,10 +85,14 @@ def build_zipapp(folder: Path) -> None:
     write_sbom(DIST, installed=folder)
 
 
-def build_charts(digests: Mapping[str, str]) -> None:
-    """Package the charts, with the digests of the images as far as there are any."""
+def build_charts(digests: Mapping[str, str], released: Path | None = None) -> None:
+    """Package the charts, with the digests of the images as far as there are any, or copy the released ones."""
     _say("charts")
-    package(DIST, digests)
+    if released is None:
+        package(DIST, digests)
+        return
+    for chart in CHARTS:
+        shutil.copy(released / f"{chart.parent.name}-{current()}.tgz", DIST)
 
 
 def build_site() -> None:
@@ -108,11 +114,11 @@ def build_images() -> dict[str, str]:
     return {file.stem: digest_of(file) for file in IMAGES.glob("*.tar")}
 
 
-def check(folder: Path, images: Mapping[str, str]) -> None:
+def check(folder: Path, images: Mapping[str, str], *, is_released: bool = False) -> None:
     """Install everything, and run it. Raises CalledProcessError, HelmFailed, NotInstalled."""
     _run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
     _say("the charts on an empty API server")
-    asyncio.run(install_charts(DIST, current(), images, folder))
+    asyncio.run(install_charts(DIST, current(), images, folder, is_released=is_released))
     for name in images:
         _say(f"the image {name} in an empty folder")
         (root := folder / name).mkdir()

@@ -41,8 +41,13 @@ class Manifest(msgspec.Struct):
     layers: list[Descriptor]
 
 
-async def install_charts(packed: Path, version: str, digests: Mapping[str, str], scratch: Path) -> None:
-    """Install each packed chart into an empty API server. Raises HelmFailed, and NotInstalled for another image."""
+async def install_charts(
+    packed: Path, version: str, digests: Mapping[str, str], scratch: Path, *, is_released: bool = False
+) -> None:
+    """Install each packed chart into an empty API server. Raises HelmFailed, and NotInstalled for another image.
+
+    Charts that are released already name digests of a registry, and not those of images that were built here.
+    """
     async with _empty_cluster(scratch) as (helm, client):
         for chart, (namespace, values) in RELEASES.items():
             given = ("--values", f"charts/{chart}/ci/{values}") if values else ()
@@ -53,9 +58,9 @@ async def install_charts(packed: Path, version: str, digests: Mapping[str, str],
                 for deployment in (await client.list(DEPLOYMENTS, namespace)).items
                 for container in deployment["spec"]["template"]["spec"]["containers"]
             }
-            is_pinned = chart in PINNED and chart in digests
-            wanted = f"{chart}@{digests[chart]}" if is_pinned else f"{chart}:{version}"
-            if wanted not in images:
+            digest = "sha256:" if is_released else digests.get(chart)
+            wanted = f"{chart}@{digest}" if chart in PINNED and digest else f"{chart}:{version}"
+            if not any(wanted in each for each in images):
                 raise NotInstalled(f"chart {chart}: {', '.join(sorted(images))} and not {wanted}")
 
 

@@ -67,6 +67,7 @@ async def test_every_chart_lints_strictly(helm: Helm, way: str) -> None:
     [
         (LIFECYCLE_MANAGER, values(replicas=-1), "replicas"),
         (LIFECYCLE_MANAGER, values(replica=1), "replica"),
+        (MODULE_MANAGER, (*MANAGER, *values(module="x" * 42)), "module"),
         (LIFECYCLE_MANAGER, ("--set", "image=lifecycle-manager:1"), "image"),
         (LIFECYCLE_MANAGER, values(image__repository="lifecycle-manager:1"), "repository"),
         (LIFECYCLE_MANAGER, values(image__digest="sha256:1"), "digest"),
@@ -748,3 +749,45 @@ async def test_documented_commands_set_existing_values(helm: Helm, command: list
 
 def _installation_of(release: str) -> list[str]:
     return next(command[4:] for command in DOCUMENTED if command[1:3] == ["install", release])
+
+
+@pytest.mark.parametrize(("chart", "given"), [(LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)])
+async def test_labels_of_pods_stay_in_the_selector_and_come_once(
+    helm: Helm, chart: Path, given: tuple[str, ...]
+) -> None:
+    labels = {"app.kubernetes.io/name": "other", "app.kubernetes.io/version": "other", "team": "other"}
+    label = values(**{f"podLabels.{key.replace('.', chr(92) + '.')}": each for key, each in labels.items()})
+    (deployment,) = of_kind(await helm.render(chart, *given, *label), "Deployment").values()
+    found, selected = (
+        deployment["spec"]["template"]["metadata"]["labels"],
+        deployment["spec"]["selector"]["matchLabels"],
+    )
+    assert selected.items() <= found.items()
+    assert (found["team"], found["app.kubernetes.io/version"]) == ("other", "other")
+    text = await helm.run(
+        "template",
+        "one",
+        str(chart),
+        "-n",
+        NAMESPACES[chart],
+        *given,
+        *label,
+        "--show-only",
+        "templates/deployment.yaml",
+    )
+    assert text.count("app.kubernetes.io/version: other") == 1
+    assert await helm.render(chart, *given, *values(podLabels="null"))
+
+
+@pytest.mark.parametrize(("chart", "given"), [(LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)])
+async def test_name_that_yaml_takes_for_a_number_is_a_text(helm: Helm, chart: Path, given: tuple[str, ...]) -> None:
+    name = ("--set-string", "fullnameOverride=123,serviceAccount.name=456")
+    text = await helm.run("template", "one", str(chart), "-n", NAMESPACES[chart], *given, *name)
+    assert "123" in text
+    assert not re.findall(r"[Nn]ame: \{?(?:123|456)\}?$", text, re.MULTILINE)
+
+
+async def test_notes_without_replicas_leave_them_to_an_autoscaler(helm: Helm) -> None:
+    given = ("install", "one", str(LIFECYCLE_MANAGER), "-n", "kcp-system", "--dry-run=client")
+    assert "Nothing is reconciled" not in await helm.run(*given, *values(replicas="null"))
+    assert "Nothing is reconciled" in await helm.run(*given, *values(replicas=0))

@@ -2,11 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kube_runtime import load_yaml
+from tools.release import build
 from tools.release.charts import NotPinned, pinned
+from tools.release.version import current
 
 DIGESTS = {"lifecycle-manager": f"sha256:{'1' * 64}", "skr-watcher": f"sha256:{'2' * 64}"}
 
@@ -39,3 +42,24 @@ def test_values_without_a_place_are_refused() -> None:
     text = re.sub("digest", "other", values_of("skr-watcher"))
     with pytest.raises(NotPinned, match=r"image\.digest"):
         pinned(text, "skr-watcher", DIGESTS, registry="")
+
+
+def test_charts_of_a_release_are_the_files_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dist, released = tmp_path / "dist", tmp_path / "packages"
+    dist.mkdir()
+    released.mkdir()
+    for chart in ("lifecycle-manager", "skr-watcher", "module-manager"):
+        (released / f"{chart}-{current()}.tgz").write_text(f"{chart} with digests")
+    monkeypatch.setattr(build, "DIST", dist)
+    build.build_charts({}, released)
+    assert {file.name: file.read_text() for file in dist.iterdir()} == {
+        file.name: file.read_text() for file in released.iterdir()
+    }
+
+
+def test_workflow_of_a_release_adds_the_charts_that_it_pushed_to_the_files() -> None:
+    workflow: Any = load_yaml(Path(".github/workflows/release.yaml").read_text())
+    jobs = workflow["jobs"]
+    steps = "\n".join(step.get("run", "") for step in jobs["files"]["steps"])
+    assert "helm pull" in steps
+    assert 'make release-check ARGS="--charts packages"' in steps
