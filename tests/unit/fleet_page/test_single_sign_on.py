@@ -1,9 +1,11 @@
 """Signing in at an identity provider whose answers are wrong: nobody gets a session by them."""
 
+import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -66,9 +68,16 @@ async def provider() -> AsyncIterator[PlayedProvider]:
     await runner.cleanup()
 
 
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    (file := tmp_path / "secret").write_text("s e:cret\n")
+    return file
+
+
 @pytest_asyncio.fixture
-async def browser(provider: PlayedProvider) -> AsyncIterator[httpx.AsyncClient]:
-    client = IdentityProvider(provider.issuer, "page", REDIRECT, "s e:cret")
+async def browser(provider: PlayedProvider, secret: Path) -> AsyncIterator[httpx.AsyncClient]:
+    options = {"issuer": provider.issuer, "client_id": "page", "redirect_url": REDIRECT}
+    client = IdentityProvider(OidcSettings(**options, client_secret_file=str(secret)))  # type: ignore[arg-type]
     app = create_app(MadeUp({"a": hostile()}).sources(), KnownTokens(), provider=client)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as browser:
         yield browser
@@ -92,6 +101,57 @@ async def test_code_becomes_the_token_of_a_session(browser: httpx.AsyncClient, p
     (form,) = provider.asked
     assert (form["code"], form["grant_type"]) == ("c", "authorization_code")
     assert base64.b64decode(form["auth"].removeprefix("Basic ")).decode() == "page:s%20e%3Acret"
+
+
+async def test_rotated_secret_and_endpoints_are_used_at_the_next_sign_in(
+    browser: httpx.AsyncClient, provider: PlayedProvider, secret: Path
+) -> None:
+    await sent_to(browser)
+    await asyncio.to_thread(secret.write_text, "rotated")
+    provider.metadata = {"authorization_endpoint": f"{provider.issuer}/moved?tenant=b"}
+    asked = await sent_to(browser)
+    assert asked["tenant"] == "b"
+    provider.tokens = {"id_token": id_token(nonce=asked["nonce"])}
+    await browser.get("/sign-in/callback", params={"code": "c", "state": asked["state"]})
+    assert base64.b64decode(provider.asked[0]["auth"].removeprefix("Basic ")).decode() == "page:rotated"
+    await asyncio.to_thread(secret.unlink)
+    asked = await sent_to(browser)
+    answer = await browser.get("/sign-in/callback", params={"code": "c", "state": asked["state"]})
+    assert (answer.status_code, "--ui-oidc-client-secret-file" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("methods", "is_in_form"),
+    [
+        (["client_secret_post"], True),
+        (["client_secret_post", "client_secret_basic"], False),
+        (["private_key_jwt"], False),
+        (None, False),
+    ],
+)
+async def test_secret_is_sent_as_the_provider_expects_it(
+    browser: httpx.AsyncClient,
+    provider: PlayedProvider,
+    methods: list[str] | None,
+    *,
+    is_in_form: bool,
+) -> None:
+    provider.metadata = {"token_endpoint_auth_methods_supported": methods}
+    asked = await sent_to(browser)
+    await browser.get("/sign-in/callback", params={"code": "c", "state": asked["state"]})
+    (form,) = provider.asked
+    assert (form.get("client_secret"), form["auth"] == "") == ("s e:cret" if is_in_form else None, is_in_form)
+
+
+async def test_callback_that_is_loaded_again_leads_to_the_page(browser: httpx.AsyncClient) -> None:
+    session = {"Authorization": "Bearer known"}
+    answer = await browser.get("/sign-in/callback", params={"code": "c", "state": "s"}, headers=session)
+    assert (answer.status_code, 'content="0; url=/"' in answer.text) == (200, True)
+    from_provider = {"Sec-Fetch-Site": "cross-site"}  # browsers keep back the cookie of the session
+    answer = await browser.get("/sign-in/callback", params={"code": "c", "state": "s"}, headers=from_provider)
+    assert (answer.status_code, 'content="0; url=/sign-in/callback"' in answer.text) == (200, True)
+    answer = await browser.get("/sign-in/callback", headers={"Sec-Fetch-Site": "same-origin"})
+    assert (answer.status_code, EXPIRED in answer.text) == (401, True)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_an_empty_path_is_none(name: str) -> None:
         ("cache-sync-timeout", "0"),
         ("k8s-client-qps", "inf"),  # an OverflowError
         ("event-address", ":443"),
+        ("event-address", "kcp.example:0"),
+        ("event-address", "kcp.example/v2:443"),
         ("skr-webhook-memory-limits", "200MB"),  # no API server takes such a Watcher
         ("skr-webhook-cpu-limits", ""),
     ],

@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +41,13 @@ class _Metadata(msgspec.Struct, frozen=True):
     issuer: str
     authorization_endpoint: str
     token_endpoint: str
+    token_endpoint_auth_methods_supported: Sequence[str] | None = None
+
+    @property
+    def takes_secret_in_form(self) -> bool:
+        """Whether the secret of a client is expected in the form, and not in a header."""
+        known = self.token_endpoint_auth_methods_supported or ()
+        return "client_secret_post" in known and "client_secret_basic" not in known
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -68,14 +75,9 @@ class SignInAttempt:
 
 @dataclass(eq=False)
 class IdentityProvider:
-    """Asks one provider, as one of its clients."""
+    """Asks one provider, as one of its clients. Files and metadata are read at each sign-in: they may be rotated."""
 
-    issuer: str
-    client_id: str
-    redirect_url: str
-    client_secret: str = field(default="", repr=False)
-    trust: ssl.SSLContext | None = None
-    scopes: Sequence[str] = ()
+    settings: OidcSettings
     _known: _Metadata | None = None
 
     @classmethod
@@ -90,28 +92,28 @@ class IdentityProvider:
             raise PageUnusable(f"--ui-oidc-redirect-url: {back!r} is not an https URL with the path {CALLBACK}")
         if not _is_private(settings.issuer):
             raise PageUnusable(f"--ui-oidc-issuer-url: {settings.issuer!r} is not an https URL")
-        secret_file, ca_file = settings.client_secret_file, settings.ca_file
+        provider = cls(settings)
         try:
-            secret = Path(secret_file).read_text().strip() if secret_file else ""
-            trust = ssl.create_default_context(cafile=ca_file) if ca_file else None
-        except (OSError, UnicodeDecodeError) as error:  # an unreadable certificate is an OSError, too
-            raise PageUnusable(f"--ui-oidc-client-secret-file, --ui-oidc-ca-file: {error}") from None
-        return cls(settings.issuer, settings.client_id, settings.redirect_url, secret, trust, settings.scopes)
+            provider._secret(), provider._trust()
+        except ProviderFailed as error:
+            raise PageUnusable(str(error)) from None
+        return provider
 
     async def address_for(self, attempt: SignInAttempt) -> str:
         """Return where the browser goes. Raises ProviderFailed."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=")
         query = {
             "response_type": "code",
-            "client_id": self.client_id,
-            "redirect_uri": self.redirect_url,
-            "scope": " ".join(("openid", *self.scopes)),
+            "client_id": self.settings.client_id,
+            "redirect_uri": self.settings.redirect_url,
+            "scope": " ".join(("openid", *self.settings.scopes)),
             "state": attempt.state,
             "nonce": attempt.nonce,
             "code_challenge": challenge.decode(),
             "code_challenge_method": "S256",
         }
-        endpoint = (await self._metadata()).authorization_endpoint
+        self._known = await self._metadata()
+        endpoint = self._known.authorization_endpoint
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 
     async def token_for(self, code: str, attempt: SignInAttempt) -> str:
@@ -119,33 +121,48 @@ class IdentityProvider:
         form = {
             "grant_type": "authorization_code",
             "code": code[:MAX_CODE],
-            "redirect_uri": self.redirect_url,
-            "client_id": self.client_id,
+            "redirect_uri": self.settings.redirect_url,
+            "client_id": self.settings.client_id,
             "code_verifier": attempt.verifier,
         }
-        endpoint = (await self._metadata()).token_endpoint
-        token = _decoded(await self._ask("POST", endpoint, form), _Tokens).id_token
+        known, secret, headers = self._known or await self._metadata(), self._secret(), {}
+        if secret and known.takes_secret_in_form:
+            form["client_secret"] = secret
+        elif secret:  # RFC 6749, 2.3.1
+            headers["Authorization"] = aiohttp.encode_basic_auth(quote(self.settings.client_id), quote(secret))
+        token = _decoded(await self._ask("POST", known.token_endpoint, form, headers), _Tokens).id_token
         if not secrets.compare_digest(_claims_of(token).nonce.encode(), attempt.nonce.encode()):
             raise ProviderFailed("the identity provider answered with the token of another sign-in")
         return token
 
     async def _metadata(self) -> _Metadata:
-        """Return what the provider says of itself, read once."""
-        if self._known is None:
-            address = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = _decoded(await self._ask("GET", address), _Metadata)
-            if found.issuer != self.issuer:
-                raise ProviderFailed(f"the identity provider is {found.issuer[:200]!r}, and not {self.issuer!r}")
-            if not all(map(_is_private, (found.authorization_endpoint, found.token_endpoint))):
-                raise ProviderFailed("the identity provider names an endpoint without TLS")
-            self._known = found
-        return self._known
+        """Return what the provider says of itself."""
+        issuer = self.settings.issuer
+        found = _decoded(await self._ask("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration"), _Metadata)
+        if found.issuer != issuer:
+            raise ProviderFailed(f"the identity provider is {found.issuer[:200]!r}, and not {issuer!r}")
+        if not all(map(_is_private, (found.authorization_endpoint, found.token_endpoint))):
+            raise ProviderFailed("the identity provider names an endpoint without TLS")
+        return found
 
-    async def _ask(self, method: str, address: str, form: dict[str, str] | None = None) -> bytes:
-        headers = {}
-        if form is not None and self.client_secret:  # RFC 6749, 2.3.1
-            headers["Authorization"] = aiohttp.encode_basic_auth(quote(self.client_id), quote(self.client_secret))
-        request: dict[str, Any] = {"data": form, "headers": headers, "ssl": self.trust or True}
+    def _secret(self) -> str:
+        file = self.settings.client_secret_file
+        try:
+            return Path(file).read_text().strip() if file else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProviderFailed(f"--ui-oidc-client-secret-file: {error}") from None
+
+    def _trust(self) -> ssl.SSLContext | None:
+        file = self.settings.ca_file
+        try:
+            return ssl.create_default_context(cafile=file) if file else None
+        except OSError as error:  # a certificate that can't be read is one, too
+            raise ProviderFailed(f"--ui-oidc-ca-file: {error}") from None
+
+    async def _ask(
+        self, method: str, address: str, form: dict[str, str] | None = None, headers: dict[str, str] | None = None
+    ) -> bytes:
+        request: dict[str, Any] = {"data": form, "headers": headers or {}, "ssl": self._trust() or True}
         body = b""
         try:
             async with (

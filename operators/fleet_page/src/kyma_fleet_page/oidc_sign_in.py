@@ -11,7 +11,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from kyma_fleet_page.oidc import IdentityProvider, ProviderFailed, SignInAttempt
+from kyma_fleet_page.oidc import CALLBACK, IdentityProvider, ProviderFailed, SignInAttempt
 from kyma_fleet_page.signing_in import SignIn, own_path
 
 COOKIE = "__Host-fleet-sign-in"
@@ -46,7 +46,7 @@ class OidcSignIn:
         attempt = self._attempt_of(request)
         given = request.query_params
         if attempt is None or not secrets.compare_digest(attempt.state.encode(), given.get("state", "").encode()):
-            return self._sign_in.form(401, EXPIRED, "/")
+            return self._without_attempt(request)
         if problem := given.get("error", ""):
             return self._sign_in.form(401, f"the identity provider refuses: {problem[:MAX_SHOWN]}", attempt.back)
         try:
@@ -56,6 +56,14 @@ class OidcSignIn:
         answer = await self._sign_in.start_session(request, token, attempt.back)
         answer.delete_cookie(COOKIE, secure=True, httponly=True, samesite="lax")
         return answer
+
+    def _without_attempt(self, request: Request) -> Response:
+        """Answer a callback that was completed already, such as a reload of it, or that took too long."""
+        if self._sign_in.token_of(request):
+            return self._sign_in.leading_to("/")
+        if request.headers.get("sec-fetch-site") == "cross-site":  # whose session is not sent
+            return self._sign_in.leading_to(CALLBACK)
+        return self._sign_in.form(401, EXPIRED, "/")
 
     def _attempt_of(self, request: Request) -> SignInAttempt | None:
         try:

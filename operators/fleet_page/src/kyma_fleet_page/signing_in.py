@@ -57,7 +57,7 @@ class SignIn:
             token, query = self.token_of(request), request.scope["query_string"].decode("ascii", "replace")
             back = quote(request.scope["path"]) + (f"?{query}" if query else "")
             if not token and request.headers.get("sec-fetch-site") == "cross-site":
-                return self._leading_to(back)
+                return self.leading_to(back)
             try:
                 refusal = await self._refusal(token, back) if token else self.form(401, "", back)
                 return refusal if refusal is not None else await page(request)
@@ -93,7 +93,7 @@ class SignIn:
         if refusal is not None:
             return refusal
         self._sessions.end(request.cookies.get(COOKIE, ""))
-        answer = self._leading_to(back)
+        answer = self.leading_to(back)
         answer.set_cookie(COOKIE, self._sessions.start(user, token), secure=True, httponly=True, samesite="strict")
         return answer
 
@@ -110,7 +110,7 @@ class SignIn:
         verdict = await self._access.of(token)
         return None if verdict is AccessDecision.ALLOWED else self.form(STATUSES[verdict], verdict.value, back)
 
-    def _leading_to(self, path: str) -> Response:
+    def leading_to(self, path: str) -> Response:
         """Return a page that leads to another: after a link of another site browsers keep back a strict cookie."""
         return self._html("leading.html", 200, why="", back=own_path(path))
 
