@@ -12,7 +12,7 @@ from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD, is_custom, rank_of
 from kube_runtime.apply.refusals import explained
 from kube_runtime.apply.results import ObjectOutcome
-from kube_runtime.client.client import Client, Propagation
+from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
@@ -31,14 +31,20 @@ class ObjectRemoval:
     async def remove(
         self, entries: Sequence[InventoryEntry], spared: frozenset[str] = frozenset()
     ) -> list[ObjectOutcome]:
-        """Delete by rank, backwards; what others stand on waits until they are gone."""
+        """Delete by rank, backwards; what others stand on waits until they are gone.
+
+        Once custom resources are, what their controller made of them is as well, before what acts on its finalizers.
+        """
         outcomes: list[ObjectOutcome] = []
-        for rank in sorted({rank_of(entry.group, entry.kind) for entry in entries}, reverse=True):
-            members = [entry for entry in entries if rank_of(entry.group, entry.kind) == rank]
-            if any(is_there(outcome) for outcome in outcomes):
-                outcomes.extend(ObjectOutcome(entry, None, "kept") for entry in members)
-            else:
-                outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
+        left = list(entries)
+        while left:
+            rank = max(rank_of(entry.group, entry.kind) for entry in left)
+            members = [entry for entry in left if rank_of(entry.group, entry.kind) == rank]
+            left = [entry for entry in left if entry not in members]
+            outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
+            waiting = is_custom(members[0].group, members[0].kind) and await self.held(left)
+            if waiting or any(map(is_there, outcomes)):
+                return [*outcomes, *(waiting or (ObjectOutcome(entry, None, "kept") for entry in left))]
         return outcomes
 
     async def held(self, entries: Sequence[InventoryEntry]) -> list[ObjectOutcome]:
@@ -92,11 +98,7 @@ class ObjectRemoval:
         if contents := await contents_of(self.client, entry, live):
             return ObjectOutcome(entry, None, "held", live=live, contents=contents)
         uid = live["metadata"].get("uid")
-        # What its controller has made of it goes first, while the controller is there to act on finalizers.
-        propagation: Propagation = "Foreground" if is_custom(entry.group, entry.kind) else "Background"
-        staying = await self.client.delete_and_see(
-            resource, entry.name, entry.namespace or None, propagation=propagation, uid=uid
-        )
+        staying = await self.client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
         return ObjectOutcome(entry, None, "pruned", live=staying)
 
 
