@@ -74,9 +74,9 @@ def has_own_key(pair: KeyPair) -> bool:
     """Return whether the key of a pair is that of its certificate. Raises ValueError if either can't be read."""
     try:
         key = serialization.load_pem_private_key(pair.key_pem, password=None, unsafe_skip_rsa_key_validation=True)
+        return key.public_key() == _certificate_in(pair.certificate_pem).public_key()
     except (TypeError, UnsupportedAlgorithm) as error:  # it is encrypted, or of an unknown kind
         raise ValueError(str(error)) from None
-    return key.public_key() == _certificate_in(pair.certificate_pem).public_key()
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)

@@ -1,5 +1,6 @@
 """The charts without a cluster: they lint, refuse invalid values, and agree with the code."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -779,7 +780,20 @@ async def test_labels_of_pods_stay_in_the_selector_and_come_once(
     assert await helm.render(chart, *given, *values(podLabels="null"))
 
 
-@pytest.mark.parametrize(("chart", "given"), [(LIFECYCLE_MANAGER, ()), (MODULE_MANAGER, MANAGER)])
+@pytest.mark.parametrize(
+    ("chart", "given"),
+    [
+        (LIFECYCLE_MANAGER, ()),
+        (
+            MODULE_MANAGER,
+            (
+                *MANAGER,
+                "--set-string",
+                "namespace=mm,lifecycleManager.serviceAccount=456,lifecycleManager.clusterRole=123",
+            ),
+        ),
+    ],
+)
 async def test_name_that_yaml_takes_for_a_number_is_a_text(helm: Helm, chart: Path, given: tuple[str, ...]) -> None:
     name = ("--set-string", "fullnameOverride=123,serviceAccount.name=456")
     text = await helm.run("template", "one", str(chart), "-n", NAMESPACES[chart], *given, *name)
@@ -791,3 +805,22 @@ async def test_notes_without_replicas_leave_them_to_an_autoscaler(helm: Helm) ->
     given = ("install", "one", str(LIFECYCLE_MANAGER), "-n", "kcp-system", "--dry-run=client")
     assert "Nothing is reconciled" not in await helm.run(*given, *values(replicas="null"))
     assert "Nothing is reconciled" in await helm.run(*given, *values(replicas=0))
+
+
+@pytest.mark.parametrize(
+    ("chart", "given", "parts"),
+    [
+        (LIFECYCLE_MANAGER, (), ("serviceMonitor", "prometheusRule", "dashboards")),
+        (MODULE_MANAGER, MANAGER, ("serviceMonitor",)),
+    ],
+)
+async def test_labels_of_what_monitors_replace_ours(
+    helm: Helm, chart: Path, given: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    labels = {"app.kubernetes.io/part-of": "other"}
+    metrics = {part: {"enabled": True, "labels": labels} for part in parts}
+    asked = ("--set-json", f"metrics={json.dumps(metrics)}", "--show-only", "templates/monitoring.yaml")
+    text = await helm.run("template", "one", str(chart), "-n", NAMESPACES[chart], *given, *asked)
+    for document in text.split("\n---\n"):
+        assert document.count("app.kubernetes.io/part-of:") == 1
+    assert text.count("app.kubernetes.io/part-of: other") == len(parts)

@@ -8,13 +8,24 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Resource
-from kyma_fleet import rollouts, steering
+from kyma_fleet import rollouts, status, steering
+from kyma_fleet.explanation.command import explain
 from kyma_fleet.explanation.reading import Rules
+from kyma_fleet.listing.command import list_kind
+from kyma_fleet.listing.kinds import kind_named
+from kyma_fleet.listing.selection import Selection
 from kyma_fleet.preview import preview
 from kyma_fleet.release_waves import Release
 from kyma_fleet.screen import Screen
 from kyma_fleet.steering import Subjects
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_ROLLOUTS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import (
+    DATED_RELEASE_METAS,
+    KYMAS,
+    MANIFESTS,
+    MODULE_ROLLOUTS,
+    MODULE_TEMPLATES,
+    WATCHERS,
+)
 from tests import builders
 from tests.world import KCP, World, open_world
 
@@ -86,3 +97,47 @@ async def test_deletions_continue_for_no_manifest_alone(world: World, screen: Sc
     steered = steering.steer(world.kcp, screen, "continue", Subjects(everything=True), reason="", confirm=bool)
     assert await steered == 0
     assert screen.stream.getvalue() == "nothing to do: there is no Kyma\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("resource", [MODULE_TEMPLATES, DATED_RELEASE_METAS, MODULE_ROLLOUTS])
+async def test_kyma_is_explained_beside_one_of_the_catalog(
+    world: World, screen: Screen, capsys: pytest.CaptureFixture[str], resource: Resource[Any]
+) -> None:
+    leave_unreadable(world, resource, "broken", moduleName=7)
+    assert await explain(world.kcp, screen, "demo", "", Rules()) in {0, 1}
+    assert LEFT_OUT in capsys.readouterr().err
+
+
+async def test_rollout_beside_one_that_can_not_be_read_is_not_halted(
+    world: World, screen: Screen, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waves = [{"name": "all", "kymaSelector": {}}]
+    spec = {"moduleName": "keda", "channel": "regular", "version": "2.0.0", "strategy": {"waves": waves}}
+    await world.kcp.create(
+        MODULE_ROLLOUTS, {"metadata": {"name": "keda-regular-1"}, "spec": spec}, KCP, field_manager="test"
+    )
+    leave_unreadable(world, MODULE_ROLLOUTS, "broken", version=7)
+    assert await rollouts.status(world.kcp, screen, "keda", "", watch=False) == 0
+    assert LEFT_OUT in capsys.readouterr().err
+
+
+async def test_rollouts_are_gotten_without_one_that_can_not_be_read(world: World, screen: Screen) -> None:
+    leave_unreadable(world, MODULE_ROLLOUTS, "broken", version=7)
+    kind = kind_named("rollouts")
+    assert kind is not None
+    assert await list_kind(world.kcp, screen, kind, Selection(), "", watch=False) == 0
+
+
+@pytest.mark.parametrize("resource", [KYMAS, DATED_RELEASE_METAS, MODULE_ROLLOUTS, WATCHERS])
+async def test_fleet_is_not_in_order_where_something_can_not_be_read(
+    world: World,
+    screen: Screen,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    resource: Resource[Any],
+) -> None:
+    monkeypatch.setattr(status.FleetReading, "wrong", lambda *_: ())
+    assert await status.status(world.kcp, screen, KCP, watch=False) == 0
+    leave_unreadable(world, resource, "broken", channel=7, moduleName=7, labelsToWatch=7)
+    assert await status.status(world.kcp, screen, KCP, watch=False) == 1
+    assert capsys.readouterr().err.count(LEFT_OUT) == 1

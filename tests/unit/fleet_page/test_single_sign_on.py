@@ -38,9 +38,11 @@ class PlayedProvider:
     metadata: dict[str, Any] = field(default_factory=dict)
     tokens: Any = None
     status: int = 200
+    described: int = 0
     asked: list[dict[str, str]] = field(default_factory=list)
 
     async def describe(self, _: web.Request) -> web.Response:
+        self.described += 1
         own = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize?tenant=a",
@@ -118,6 +120,15 @@ async def test_rotated_secret_and_endpoints_are_used_at_the_next_sign_in(
     asked = await sent_to(browser)
     answer = await browser.get("/sign-in/callback", params={"code": "c", "state": asked["state"]})
     assert (answer.status_code, "--ui-oidc-client-secret-file" in answer.text) == (503, True)
+
+
+async def test_any_number_of_sign_ins_at_once_read_the_metadata_once(
+    browser: httpx.AsyncClient, provider: PlayedProvider
+) -> None:
+    await asyncio.gather(*(sent_to(browser) for _ in range(20)))
+    assert provider.described == 1
+    await sent_to(browser)
+    assert provider.described == 2
 
 
 @pytest.mark.parametrize(

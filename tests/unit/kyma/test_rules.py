@@ -641,6 +641,23 @@ def test_version_that_could_not_be_installed_disables_no_module_config() -> None
     assert module.template.metadata.name == "cloud-resources-0.1.0"
 
 
+def test_module_without_a_manifest_stays_installed_while_the_next_is_unreadable() -> None:
+    """Else that would count as a first installation later: without its turn, and whatever is wrong with it."""
+    kyma = introduced(status=OTHERS_READY)
+    kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
+    empty = builders.template(version="0.2.0", enable_module_config=False)
+    spec = msgspec.structs.replace(empty.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    states = []
+    for next_one in (msgspec.structs.replace(empty, spec=spec), empty):
+        offer = Offer.of([builders.template(), next_one], [builders.release(regular="0.2.0")])
+        kyma, inner = settled(kyma, inner, offer=offer)
+        (module,) = kyma.status.modules
+        assert module.template is not None
+        assert (module.version, module.template.metadata.name) == ("0.1.0", "cloud-resources-0.1.0")
+        states.append(module.state)
+    assert states == [State.ERROR, State.WARNING]
+
+
 def test_module_stays_until_a_rollout_releases_a_template_without_objects() -> None:
     offer = Offer.of([builders.template(enable_module_config=True)], [builders.release(regular="0.1.0")])
     kyma = introduced(status=OTHERS_READY)

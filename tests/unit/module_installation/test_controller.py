@@ -318,6 +318,25 @@ async def test_operator_of_a_crd_that_stays_for_its_objects_stays_too(world: Mod
     assert there == ({"another"} if has_another else set())
 
 
+async def test_operator_leaves_with_a_crd_that_has_objects_of_the_module_alone(world: Modules) -> None:
+    deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
+    garden = {"apiVersion": GARDENS.api_version, "kind": "Garden", "metadata": {"name": "own"}, "spec": {}}
+    await world.want([CRD, deployment, garden, config_map("rose")])
+    await world.reconcile()
+    await runs(world, deployment)
+    live = await world.skr.get(GARDENS, "own", SKR)
+    kind = {"apiVersion": GARDENS.api_version, "kind": "Garden"}
+    owner = {**kind, "name": "own", "uid": live["metadata"]["uid"], "controller": True}
+    made = {"metadata": {"name": "made", "ownerReferences": [owner]}, "spec": {}}
+    await world.skr.create(GARDENS, made, SKR, field_manager="operator")
+    await world.want([config_map("rose", "2")])
+    for _ in range(4):
+        await world.reconcile()
+    assert await world.state() == ("Ready", "ModuleReady")
+    with pytest.raises(NotFound):
+        await world.skr.get(CRDS, CRD["metadata"]["name"])
+
+
 async def test_module_is_not_ready_while_one_of_its_objects_is_being_deleted(world: Modules) -> None:
     held = config_map("rose", finalizers=["example.com/held"])
     await world.skr.create(CONFIG_MAPS, held, SKR, field_manager="user")

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 from kube_runtime import Resource
 from lifecycle_manager_api import names
-from tests.kinds import DEPLOYMENTS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS
 from tests.manifest_clusters import Modules
 from tests.modules import Document
+from tests.takeover_from_go.played import status_of
 
 GROUP = "kafka.example.com"
 
@@ -42,15 +45,25 @@ def controller() -> Document:
     }
 
 
+def owner_of(live: Document) -> Document:
+    kind = {"apiVersion": f"{GROUP}/v1", "kind": "Broker"}
+    return {**kind, "name": "mine", "uid": live["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
+
+
+async def runs(world: Modules) -> None:
+    """Have the controller run, so that the default Module CR is created."""
+    status = {"status": status_of(await world.skr.get(DEPLOYMENTS, "controller", names.SKR_NAMESPACE))}
+    await world.skr.merge_patch(DEPLOYMENTS, "controller", status, names.SKR_NAMESPACE, subresource="status")
+    await world.reconcile()
+
+
 async def test_object_that_a_controller_made_of_one_of_the_module_does_not_keep_it(world: Modules) -> None:
     """Whoever deletes it finds it there again, as long as its owner is there."""
     broker = {"apiVersion": f"{GROUP}/v1", "kind": "Broker", "metadata": {"name": "mine"}, "spec": {}}
     await world.want([definition("Broker"), definition("PodSet"), broker, controller()])
     await world.reconcile()
     live = await world.skr.get(resource("Broker"), "mine", names.SKR_NAMESPACE)
-    kind = {"apiVersion": f"{GROUP}/v1", "kind": "Broker"}
-    owner = {**kind, "name": "mine", "uid": live["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True}
-    metadata = {"name": "made", "ownerReferences": [owner], "finalizers": ["example.com/of-the-controller"]}
+    metadata = {"name": "made", "ownerReferences": [owner_of(live)], "finalizers": ["example.com/of-the-controller"]}
     made = {"apiVersion": f"{GROUP}/v1", "kind": "PodSet", "metadata": metadata}
     await world.skr.create(resource("PodSet"), made, names.SKR_NAMESPACE, field_manager="controller")
     await world.delete()
@@ -59,4 +72,25 @@ async def test_object_that_a_controller_made_of_one_of_the_module_does_not_keep_
     await world.skr.get(DEPLOYMENTS, "controller", names.SKR_NAMESPACE)
     patch = {"metadata": {"finalizers": None}}
     await world.skr.merge_patch(resource("PodSet"), "made", patch, names.SKR_NAMESPACE, field_manager="controller")
+    await world.reconcile_until_gone()
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+async def test_controller_keeps_what_it_made_until_it_has_cleaned_up(world: Modules, is_default: bool) -> None:
+    """Such as the credentials by which it removes what is elsewhere: it says by a finalizer when it is done."""
+    broker = {"apiVersion": f"{GROUP}/v1", "kind": "Broker", "metadata": {"name": "mine"}, "spec": {}}
+    objects = [definition("Broker"), controller()]
+    await world.want(objects if is_default else [*objects, broker], resource=broker if is_default else None)
+    await world.reconcile()
+    await runs(world)
+    held = {"metadata": {"finalizers": ["example.com/of-the-controller"]}}
+    live = await world.skr.merge_patch(resource("Broker"), "mine", held, names.SKR_NAMESPACE)
+    made = {"metadata": {"name": "credentials", "ownerReferences": [owner_of(live)]}}
+    await world.skr.create(CONFIG_MAPS, made, names.SKR_NAMESPACE, field_manager="controller")
+    await world.delete()
+    for _ in range(3):
+        await world.reconcile()
+    kept = await world.skr.get(CONFIG_MAPS, "credentials", names.SKR_NAMESPACE)
+    assert "deletionTimestamp" not in kept["metadata"]
+    await world.skr.merge_patch(resource("Broker"), "mine", {"metadata": {"finalizers": None}}, names.SKR_NAMESPACE)
     await world.reconcile_until_gone()

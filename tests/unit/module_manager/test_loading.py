@@ -46,6 +46,10 @@ def test_manager_in_the_current_folder_is_found(tmp_path: Path, monkeypatch: pyt
     [
         ("def objects(:\n", r"invalid syntax \(NAME\.py, line 1\)"),
         ("import no_such_package\n", "No module named 'no_such_package'"),
+        (
+            "\n\nfrom pathlib import Path\nTEXT = Path('/nowhere/text').read_text()\n",
+            r"FileNotFoundError: .*/nowhere/text' \(.*NAME\.py, line 4\)",
+        ),
         ("\nobjects = manager\n", r"NameError: name 'manager' is not defined \(.*NAME\.py, line 2\)"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -182,6 +183,21 @@ def test_name_that_is_too_long_for_the_namespace_of_leases_is_found(project: Pat
     for file in (*project.glob("module/*.yaml"), *project.rglob("*.py")):
         file.write_text(file.read_text().replace(f"moduleName: {name}", f"moduleName: {'x' * 42}"))
     assert "has 42 characters: at most 41" in str(run_checks(read_project(project)))
+
+
+def test_attributes_that_macos_keeps_beside_files_are_no_documents(project: Path) -> None:
+    (project / "module" / "._crd.yaml").write_bytes(b"\0\x05\x16\x07\xff")
+    assert problems(project) == {}
+
+
+def test_module_without_a_manager_has_no_namespace_of_leases(project: Path) -> None:
+    (project / "pyproject.toml").unlink()
+    for length, is_possible in ((63, True), (64, False)):
+        for file in project.glob("module/*.yaml"):
+            text = file.read_text().replace("enableModuleConfig: true", "enableModuleConfig: false")
+            file.write_text(re.sub(r"moduleName: \S+", f"moduleName: {'x' * length}", text))
+        assert ("at most 63" not in str(found := run_checks(read_project(project)))) is is_possible, found
+        assert "at most 41" not in str(found)
 
 
 def test_version_that_no_channel_offers_is_found(project: Path, edit: Edit) -> None:

@@ -244,6 +244,15 @@ def test_annotation_does_not_move_the_reference_of_another_one_to_the_own_namesp
     assert denied_by(rules, found) == ["spec.secrets: it uses Secret theirs, which is not listed"]
 
 
+@pytest.mark.parametrize("key", ["namespace", "secretNamespace"])
+def test_object_in_no_namespace_refers_to_a_secret_in_the_one_that_it_names(key: str) -> None:
+    files = {"shareName": "x", "secretName": "mine", key: "shop"}
+    assert denied_by(policy(), thing("v1", "PersistentVolume", "", spec={"azureFile": files})) == []
+    theirs = {**files, key: "theirs"}
+    denied = denied_by(policy(), thing("v1", "PersistentVolume", "", spec={"azureFile": theirs}))
+    assert denied == ["spec.secrets: it uses Secret mine, which is not listed"]
+
+
 @pytest.mark.parametrize(
     "found",
     [

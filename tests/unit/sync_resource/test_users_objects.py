@@ -88,6 +88,24 @@ async def test_object_that_may_not_even_be_read_blocks_no_removal(world: Syncing
         await remove(world)
 
 
+async def test_users_object_is_released_once_it_may_be_read_again(world: Syncing, simulation: Simulation) -> None:
+    """With the marks of the module left on it, its next removal would delete it."""
+    document = {"metadata": {"name": "mine", "namespace": SKR}, "data": {"mine": "1"}}
+    await world.skr.create(CONFIG_MAPS, document, SKR, field_manager="user")
+    await world.write("m", "mine")
+    await world.reconcile("m")
+    await world.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    no_right = Refuse(lambda it: it.name == "mine", refused=Refused(403, "Forbidden", "no right for a while"))
+    with simulation.cluster("skr").ruled_by(no_right):
+        for _ in range(2):
+            with pytest.raises(Forbidden):
+                await world.reconcile("m")
+    await world.reconcile("m")
+    assert await is_gone(world.kcp.get(SYNC_RESOURCES, "m", KCP))
+    left = await world.skr.get(CONFIG_MAPS, "mine", SKR)
+    assert names.MANAGED_BY not in (left["metadata"].get("labels") or {})
+
+
 async def test_refused_deletion_is_reported(world: Syncing, simulation: Simulation) -> None:
     await world.write("m", "mine")
     await world.reconcile("m")

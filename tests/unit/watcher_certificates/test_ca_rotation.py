@@ -2,12 +2,17 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtensionOID
 
 from kube_runtime import Client, Manager
-from kyma_certs import CAs, RotationRules, create_ca, describe
+from kyma_certs import CLOCK_SKEW, CAs, RotationRules, create_ca, describe
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
@@ -99,13 +104,27 @@ async def test_secret_of_an_administrator_or_cert_manager_is_followed_at_once(wo
         await eventually(lambda: rotation.current.following is not None)
 
 
-@pytest.mark.parametrize("damaged", ["tls.crt", "tls.key", "another key"])
+TIMES = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC))
+
+
+def with_damaged_names() -> dict[str, str]:
+    """Return a certificate of the own key whose extension can't be read."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, *TIMES)
+    names = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"?")
+    pem = builder.add_extension(names, critical=False).sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return {"tls.crt": encoded(pem), "tls.key": encoded(private)}
+
+
+@pytest.mark.parametrize("damaged", ["tls.crt", "tls.key", "another key", "names"])
 async def test_secret_with_what_is_no_certificate_is_named(world: World, damaged: str) -> None:
     """A key of another certificate would issue certificates that nobody trusts."""
     store = CAStore(world.kcp, world.clock)
     await store.ensure()
     another = create_ca("own", lifetime=timedelta(days=3650), now=world.clock.now())
     data = {"tls.key": encoded(another.key_pem)} if damaged == "another key" else {damaged: "ZGFtYWdlZA=="}
+    data = with_damaged_names() if damaged == "names" else data
     await world.kcp.merge_patch(SECRETS, store.name, {"data": data}, KCP)
     with pytest.raises(CASecretInvalid, match=f"Secret {KCP}/{store.name} has no usable tls.crt"):
         await store.ensure()
@@ -123,6 +142,19 @@ async def test_ca_that_a_clock_ahead_of_time_created_is_replaced() -> None:
                 await manager.controllers["ca"].reconcile_now(rotation.store.key)
                 world.clock.advance(601)
             assert describe(rotation.current.signing.certificate_pem).not_before < world.clock.now()
+            assert not rotation.current.rotating
+
+
+async def test_ca_of_cert_manager_is_not_replaced_as_its_clock_is_a_little_ahead() -> None:
+    """What others issue begins at once, not some minutes before."""
+    async with open_world() as world:
+        begins = world.clock.now() + timedelta(seconds=2)
+        ahead = create_ca("ahead", lifetime=timedelta(days=3650), now=begins + CLOCK_SKEW)
+        document = tls_secret_document("klm-watcher", KCP, ahead, trust=ahead.certificate_pem)
+        await world.kcp.create(SECRETS, document, KCP, field_manager="test")
+        async with rotation_in(world) as (rotation, manager):
+            await world.sync_caches()
+            await manager.controllers["ca"].reconcile_now(rotation.store.key)
             assert not rotation.current.rotating
 
 

@@ -24,16 +24,19 @@ def load_manager(target: str, directory: Path | None = None) -> ModuleManager[An
     except DeclarationError:
         raise
     except Exception as error:  # whatever the manager's own code raises
-        raise DeclarationError(f"cannot import {module_name}: {_described(error)}") from error
+        raise DeclarationError(f"cannot import {module_name}: {_described(error, module_name)}") from error
     found = getattr(module, attribute, None)
     if not isinstance(found, ModuleManager):
         raise DeclarationError(f"{target} is not a module manager; decorate the function with @module_manager(...)")
     return found
 
 
-def _described(error: Exception) -> str:
-    """Return an error with the place in the manager's code where it was raised."""
+def _described(error: Exception, module_name: str) -> str:
+    """Return an error with the last place in the manager's code that led to it."""
     if isinstance(error, ImportError | SyntaxError):
         return str(error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+    package, place = module_name.partition(".")[0], ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            place = f" ({frame.f_code.co_filename}, line {line})"
+    return f"{type(error).__name__}: {error}{place}"

@@ -292,12 +292,13 @@ def _wanted(
     policy = resolution.module.custom_resource_policy
     default_cr = offer.default_cr(template)
     resource = default_cr_reference(offer, template) if policy == "CreateAndDelete" else None
+    there = manifest.spec.version if manifest is not None else installed.version if installed is not None else ""
     try:
         component = offer.component(template)
     except DescriptorUnreadable as error:
         is_needed = installed is None or installed.version != resolution.version
         if is_needed or not isinstance(error, DescriptorNotFound):
-            return WantedModule(_unreadable(offer, resolution, template, manifest, error=error), manifest)
+            return WantedModule(_unreadable(offer, resolution, template, manifest, there, error), manifest)
         # The version is installed, so that its descriptor is not needed.
         component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
         nothing = manifest is None
@@ -305,7 +306,7 @@ def _wanted(
     wanted = wanted_manifest(
         kyma, template, component, default_cr=default_cr, channel=channel, policy=policy, held=manifest
     )
-    if wanted is None and (stays := _without_objects(offer, resolution, template, manifest, installed)) is not None:
+    if wanted is None and (stays := _without_objects(offer, resolution, template, manifest, there)) is not None:
         return WantedModule(stays, manifest, component=component.name)
     if wanted is not None and manifest is not None and resolution.keeps_content:
         wanted = with_content_of(manifest, wanted)
@@ -324,22 +325,19 @@ def _unreadable(
     resolution: Resolution,
     template: ModuleTemplate,
     manifest: Manifest | None,
-    *,
+    there: str,
     error: DescriptorUnreadable,
 ) -> Resolution:
     message = f"ModuleTemplate {template.metadata.name}: {error}"
     reason = DESCRIPTOR_UNVERIFIED if isinstance(error, DescriptorUnverified) else DESCRIPTOR_UNREADABLE
     failed = replace(resolution, state=State.ERROR, reason=reason, message=message)
     # Where nothing is installed, the status must not name a template: it would count as installed.
-    return _staying(offer, failed, manifest.spec.version) if manifest is not None else replace(failed, template=None)
+    is_there = manifest is not None or there not in {"", resolution.version}
+    return _staying(offer, failed, there) if is_there else replace(failed, template=None)
 
 
 def _without_objects(
-    offer: Offer,
-    resolution: Resolution,
-    template: ModuleTemplate,
-    manifest: Manifest | None,
-    installed: Installed | None,
+    offer: Offer, resolution: Resolution, template: ModuleTemplate, manifest: Manifest | None, there: str
 ) -> Resolution | None:
     """Return how a module stays whose version has nothing to install; None where there is nothing to stay.
 
@@ -347,13 +345,12 @@ def _without_objects(
     """
     if template.spec.enable_module_config:
         return resolution if manifest is not None and resolution.keeps_content else None
-    version = manifest.spec.version if manifest is not None else installed.version if installed is not None else ""
-    if manifest is None and version in {"", resolution.version}:
+    if manifest is None and there in {"", resolution.version}:
         return None
     why = f"ModuleTemplate {template.metadata.name} has nothing to install and does not enable ModuleConfig"
-    message = f"{why}; version {version} stays"
+    message = f"{why}; version {there} stays"
     warned = replace(resolution, state=State.WARNING, reason=NOTHING_TO_INSTALL, message=message)
-    return _staying(offer, warned, version)
+    return _staying(offer, warned, there)
 
 
 def _staying(offer: Offer, failed: Resolution, version: str) -> Resolution:

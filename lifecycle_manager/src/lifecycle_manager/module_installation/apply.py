@@ -154,9 +154,9 @@ class ManifestEngine(SetEngine[Manifest]):
     async def contents_of(
         self, module: ModuleSet, crds: tuple[InventoryEntry, ...]
     ) -> Mapping[InventoryEntry, tuple[str, ...]]:
-        """Name the objects of CRDs that the module no longer has. Raises KubeError."""
-        skr = await module.skr()
-        return {crd: await objects_of_crd(skr, crd.name) for crd in crds}
+        """Name the objects of CRDs that the module no longer has, but for those that leave it too. Raises KubeError."""
+        skr, own = await module.skr(), identities(module.leftover) - module.found
+        return {crd: await objects_of_crd(skr, crd.name, own) for crd in crds}
 
     async def judge(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestSnapshot:
         """Return with what runs the module, and its default Module CR, which is created where it never was.

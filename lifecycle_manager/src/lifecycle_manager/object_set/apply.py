@@ -140,13 +140,16 @@ class SkrObjects:
         """Leave objects to their users; return those that were there and the owner's. Raises KubeError.
 
         They lose the owner's labels, annotations and managed fields. Each field keeps its value: nobody owns those that
-        only the owner has applied. What may not even be read stays as it is.
+        only the owner has applied. What may not even be read stays as it is, unless it is known to have been applied.
         """
         left = []
         for entry in entries:
             found = None
-            with suppress(Forbidden):
+            try:
                 found = await find_object(self.skr, entry)
+            except Forbidden:
+                if self.has_applied(entry):
+                    raise
             if found is None or not self.owner.owns(entry, found.live):
                 continue
             patch, namespace = {"metadata": released_metadata(self.owner, found.live)}, entry.namespace or None

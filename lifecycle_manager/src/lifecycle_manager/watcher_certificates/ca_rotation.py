@@ -18,7 +18,7 @@ import structlog
 from prometheus_client.core import Metric
 
 from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager, ObjectKey, Result
-from kyma_certs import CAs, RotationRules, RotationStep, describe, next_step
+from kyma_certs import CLOCK_SKEW, CAs, RotationRules, RotationStep, describe, next_step
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.skr import OUR_SECRETS
@@ -107,7 +107,8 @@ class CARotation:
         stored, now = await self.store.ensure(self.secrets.get(self.store.key)), self.manager.clock.now()
         self._follow(stored)
         behind = self.clusters_behind()
-        is_early = describe(stored.cas.signing.certificate_pem).not_before > now  # a clock was ahead that created it
+        begins = describe(stored.cas.signing.certificate_pem).not_before
+        is_early = begins > now + CLOCK_SKEW  # a clock was ahead that created it, by more than clocks differ
         asked = stored.rotation_requested or (stored.is_adopted and not behind) or is_early
         step = next_step(stored.cas, self.rules, all_updated=not behind, asked=asked, now=now)
         if step is not None:

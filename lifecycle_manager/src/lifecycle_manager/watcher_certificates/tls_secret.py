@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kyma_certs import KeyPair, has_own_key
+from kyma_certs import KeyPair, describe, has_own_key
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import names
 
@@ -46,6 +46,7 @@ def key_pair_in(secret: Secret, name: str = "tls") -> KeyPair | None:
         return None
     try:
         pair = KeyPair(certificate_pem=base64.b64decode(certificate), key_pem=base64.b64decode(key))
+        describe(pair.certificate_pem)  # whoever gets the pair reads more of it than its key
         return pair if has_own_key(pair) else None
     except ValueError:
         return None

@@ -288,7 +288,7 @@ async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch:
         print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
         screen.flush()
         if not watch or rollout.status.phase in WATCHED_TO:
-            return 1 if rollout.status.phase == "Halted" else left_out.code
+            return 1 if rollout.status.phase == "Halted" else 0
         await asyncio.sleep(WATCH_SECONDS)
         if screen.form == "table":
             screen.print()

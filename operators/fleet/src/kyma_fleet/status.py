@@ -312,9 +312,10 @@ _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 
 async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bool) -> int:
     """Print how the fleet is, once or until Ctrl-C. Returns 1 where something is wrong."""
+    left_out = LeftOut()
     while True:
         began = time.monotonic()
-        reading = await read_fleet(kcp, lease_namespace)
+        reading = await read_fleet(kcp, lease_namespace, left_out)
         if not reading.counts.clusters:
             await require_control_plane(kcp)
         page = io.StringIO()
@@ -325,27 +326,28 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
         screen.stream.write(page.getvalue())
         screen.flush()
         if not watch:
-            return 1 if found.wrong else 0
+            return 1 if found.wrong else left_out.code
         await asyncio.sleep(max(MIN_INTERVAL_SECONDS, PAUSE_PER_PASS * (time.monotonic() - began)))
 
 
-async def read_fleet(kcp: Client, lease_namespace: str) -> FleetReading:
+async def read_fleet(kcp: Client, lease_namespace: str, left_out: LeftOut) -> FleetReading:
     """Read and count the fleet. Raises KubeError."""
-    left_out = LeftOut()
     replicas, releases, rollouts, watchers = await asyncio.gather(
         read_replicas(kcp, lease_namespace),
         kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE, unreadable=left_out),
         kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=left_out),
         kcp.list(WATCHERS, names.KCP_NAMESPACE, unreadable=left_out),
     )
-    counts, of_replicas = await count_kymas(kcp, tuple(each.name for each in replicas))
+    counts, of_replicas = await count_kymas(kcp, left_out, tuple(each.name for each in replicas))
     return FleetReading(counts, replicas, of_replicas, releases.items, rollouts.items, watchers.items)
 
 
-async def count_kymas(kcp: Client, replicas: tuple[str, ...] = ()) -> tuple[FleetCounts, Mapping[str, int]]:
+async def count_kymas(
+    kcp: Client, left_out: LeftOut, replicas: tuple[str, ...] = ()
+) -> tuple[FleetCounts, Mapping[str, int]]:
     """Count all Kymas, and those of each replica. Raises KubeError."""
     counts, of_replicas = FleetCounts(), Counter[str]()
-    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=LeftOut()):
+    async for page in kcp.pages(KYMAS, names.KCP_NAMESPACE, unreadable=left_out):
         counts = counts_of(map(ClusterSummary.of, page.items), counts)
         of_replicas.update(rendezvous(each.metadata.name, replicas) or "" for each in page.items)
     return counts, of_replicas

@@ -79,6 +79,7 @@ class IdentityProvider:
 
     settings: OidcSettings
     _known: _Metadata | None = None
+    _reading: asyncio.Task[_Metadata] | None = None
 
     @classmethod
     def configured(cls, settings: OidcSettings) -> "IdentityProvider | None":
@@ -112,7 +113,9 @@ class IdentityProvider:
             "code_challenge": challenge.decode(),
             "code_challenge_method": "S256",
         }
-        self._known = await self._metadata()
+        if self._reading is None or self._reading.done():  # sign-ins share a read: anybody can begin any number
+            self._reading = asyncio.create_task(self._metadata())
+        self._known = await asyncio.shield(self._reading)
         endpoint = self._known.authorization_endpoint
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
 

@@ -14,7 +14,7 @@ from kyma_module_manager.exceptions import DeclarationError, SyncFailed
 from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.generation import CRD, GENERATED
 from kyma_module_manager.project.kinds import kind_violations
-from kyma_module_manager.project.names import MAX_MODULE_NAME_LENGTH, MODULE_NAME
+from kyma_module_manager.project.names import MAX_LABEL_LENGTH, MAX_MODULE_NAME_LENGTH, MODULE_NAME
 from kyma_module_manager.project.policy import policy_as_yaml
 from kyma_module_manager.project.reading import Document, ModuleProject, kind_of, text_of
 from kyma_module_manager.project.schema import Schema, schema_of, schemas_of, violations
@@ -180,8 +180,8 @@ def _names(project: ModuleProject) -> Iterator[str]:
     module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
     if not MODULE_NAME.fullmatch(module):
         yield f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by hyphens"
-    if len(module) > MAX_MODULE_NAME_LENGTH:
-        yield f"module name {module!r} has {len(module)} characters: at most {MAX_MODULE_NAME_LENGTH} are possible"
+    if len(module) > (longest := MAX_LABEL_LENGTH if project.manager is None else MAX_MODULE_NAME_LENGTH):
+        yield f"module name {module!r} has {len(module)} characters: at most {longest} are possible"
     if project.manager is not None and project.manager.module != module:
         yield f"the manager is declared for module {project.manager.module}, the ModuleTemplate for {module}"
     for release in project.of_kind(ModuleReleaseMeta.KIND):

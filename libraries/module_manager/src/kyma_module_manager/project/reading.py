@@ -106,7 +106,7 @@ def read_project(directory: Path) -> ModuleProject:
     left_out: list[str] = []
     warnings: list[str] = []
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in _READ:
+        if path.suffix.lower() in _READ and not path.name.startswith("._"):  # attributes of another file, by macOS
             objects, warned = objects_in(text_of(path), path)
             found += [(path.name, each) for each in objects]
             warnings += warned

@@ -13,7 +13,7 @@ from kyma_fleet.checking.findings import Finding
 from kyma_fleet.documents import Document, print_document
 from kyma_fleet.replicas import read_replicas
 from kyma_fleet.reviews import missing_rights, time_of_server
-from kyma_fleet.screen import Screen
+from kyma_fleet.screen import LeftOut, Screen
 from kyma_fleet.status import count_kymas
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, WATCHERS, Secret
@@ -177,7 +177,7 @@ async def _webhooks(kcp: Client) -> Finding:
 
 
 async def _watchers(kcp: Client) -> Finding:
-    return findings.of_watchers((await kcp.list(WATCHERS, names.KCP_NAMESPACE)).items)
+    return findings.of_watchers((await kcp.list(WATCHERS, names.KCP_NAMESPACE, unreadable=LeftOut())).items)
 
 
 async def _replicas(lease_namespace: str, kcp: Client) -> Finding:
@@ -185,7 +185,7 @@ async def _replicas(lease_namespace: str, kcp: Client) -> Finding:
 
 
 async def _clusters(kcp: Client) -> Finding:
-    counts, _ = await count_kymas(kcp)
+    counts, _ = await count_kymas(kcp, LeftOut())
     return findings.of_clusters(counts)
 
 

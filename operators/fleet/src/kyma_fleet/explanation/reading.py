@@ -11,6 +11,7 @@ from kube_runtime import Client, JsonObject, NotFound, Resource
 from kube_runtime.event_recorder import EVENTS
 from kyma_fleet.explanation.facts import Facts, Occurrence, occurrence_of, regarding
 from kyma_fleet.explanation.moments import Moment, moments
+from kyma_fleet.screen import LeftOut
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -45,11 +46,11 @@ class Rules:
 async def read_facts(kcp: Client, name: str, rules: Rules) -> Facts:
     """Read a Kyma and all that belongs to it. Raises KubeError."""
     kyma = await kcp.get(KYMAS, name, names.KCP_NAMESPACE)
-    own = f"{names.KYMA_NAME}={name}"
+    own, left_out = f"{names.KYMA_NAME}={name}", LeftOut()
     templates, releases, rollouts, manifests, configs, sync_resources = await asyncio.gather(
-        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE),
-        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE),
-        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE),
+        kcp.list(MODULE_TEMPLATES, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(DATED_RELEASE_METAS, names.KCP_NAMESPACE, unreadable=left_out),
+        kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=left_out),
         kcp.list(MANIFESTS, names.KCP_NAMESPACE, label_selector=own),
         kcp.list(MODULE_CONFIGS, label_selector=own),
         kcp.list(SYNC_RESOURCES, label_selector=own),

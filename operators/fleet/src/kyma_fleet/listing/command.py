@@ -167,7 +167,8 @@ async def list_kind(
     """List the objects of a kind that were selected, and with `watch` follow them."""
     listed = PAUSED_KYMAS if selection.paused and kind.name == "kymas" and screen.form == "table" else kind
     if kind.resource == MODULE_ROLLOUTS:
-        listed = beside((await kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE)).items, kind)
+        readable = await kcp.list(MODULE_ROLLOUTS, names.KCP_NAMESPACE, unreadable=lambda _: None)  # named below
+        listed = beside(readable.items, kind)
     output = output_for(listed, selection, screen, watch=watch)
     return await Listing(kcp, listed, selection, namespace or listed.namespace, output, screen).run(watch=watch)
 
