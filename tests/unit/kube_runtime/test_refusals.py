@@ -57,6 +57,13 @@ def test_causes_of_any_length_and_number_are_read_in_no_time() -> None:
     assert many.causes == ()
 
 
+def test_field_is_immutable_however_long_the_value_is_that_the_server_quotes() -> None:
+    quoted = "{" + '"Env":null,' * 2_000 + "}"
+    error = invalid(("spec.template", f"Invalid value: {quoted}: field is immutable"))
+    assert immutable_fields(error) == ("spec.template",)
+    assert explained(error) == "spec.template: field is immutable"
+
+
 def test_cause_that_the_server_gives_twice_is_told_once() -> None:
     assert explained(invalid(("a", "no"), ("b", "no"), ("a", "no"))) == "a: no; b: no"
 

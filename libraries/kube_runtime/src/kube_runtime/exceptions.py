@@ -76,6 +76,12 @@ MAX_MESSAGE_LENGTH = 1_000
 MAX_CAUSES, MAX_CAUSE_LENGTH = 200, 2_000
 
 
+def _cut(text: str) -> str:
+    """Return a text without the middle of one that is too long: a value stands there, and what is wrong at the end."""
+    half = MAX_CAUSE_LENGTH // 2
+    return text if len(text) <= MAX_CAUSE_LENGTH else f"{text[:half]} … {text[-half:]}"
+
+
 class KubeError(Exception):
     """The base of all errors about a cluster."""
 
@@ -139,7 +145,7 @@ class ApiError(KubeError):
         if not isinstance(listed, Sequence) or isinstance(listed, str) or len(listed) > MAX_CAUSES:
             return ()
         return tuple(
-            StatusCause(*(str(each.get(key, ""))[:MAX_CAUSE_LENGTH] for key in ("reason", "message", "field")))
+            StatusCause(*(_cut(str(each.get(key, ""))) for key in ("reason", "message", "field")))
             for each in listed
             if isinstance(each, Mapping)
         )
