@@ -57,6 +57,15 @@ def test_kubeconfig_in_utf_16_is_read_as_the_client_reads_it(tmp_path: Path) -> 
     assert "https://example.com" in kubeconfig_for(tmp_path / "skr.yaml", "me")("token")
 
 
+def test_kubeconfig_with_entries_that_have_no_name_is_read_as_the_client_reads_it(tmp_path: Path) -> None:
+    text = (
+        "current-context: a\ncontexts: [{}, {name: a, context: {cluster: c, user: u}}]\n"
+        "clusters: [null, {name: c, cluster: {server: 'https://example.com'}}]\n"
+    )
+    (tmp_path / "skr.yaml").write_text(text)
+    assert "https://example.com" in kubeconfig_for(tmp_path / "skr.yaml", "me")("token")
+
+
 async def test_nothing_to_pause_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(*_: Any) -> list[Any]:
         return []

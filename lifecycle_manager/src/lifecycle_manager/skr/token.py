@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from kube_runtime import JsonObject, KubeconfigInvalid, dump_yaml
-from kube_runtime.client.kubeconfig import kubeconfig_document
+from kube_runtime.client.kubeconfig import entries_by_name, kubeconfig_document
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager_api import boolean, names
 
-LISTS = ("contexts", "users")
 DUE = 2 / 3
 """The share of its lifetime after which a token is renewed: the rest is for outages."""
 MIN_LIFETIME, MAX_LIFETIME = timedelta(minutes=10), timedelta(days=365)
@@ -156,9 +155,7 @@ def _document(kubeconfig: str) -> dict[str, Any]:
 
 def _user_of(document: dict[str, Any]) -> dict[str, Any]:
     try:
-        contexts, users = (
-            {each.get("name"): each for each in document[key] if isinstance(each, dict)} for key in LISTS
-        )
+        contexts, users = (entries_by_name(document, key) for key in ("contexts", "users"))
         user = users[contexts[document["current-context"]]["context"]["user"]]["user"]
     except (LookupError, TypeError):
         user = None

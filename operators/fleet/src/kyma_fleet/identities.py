@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kube_runtime import Client, KubeconfigInvalid, NotFound, Resource, dump_yaml
-from kube_runtime.client.kubeconfig import kubeconfig_document
+from kube_runtime.client.kubeconfig import entries_by_name, kubeconfig_document
 from kyma_fleet.problems import Problem
 
 FIELD_MANAGER = "klm"
@@ -201,7 +201,7 @@ def _cluster_in(kubeconfig: Path, context: str | None) -> dict[str, Any]:
     """Return the cluster of a context with its CA inline: a path would be wrong where the result is used."""
     try:
         document = kubeconfig_document(kubeconfig.read_bytes())
-        contexts, clusters = ({each["name"]: each for each in document[key]} for key in ("contexts", "clusters"))
+        contexts, clusters = (entries_by_name(document, key) for key in ("contexts", "clusters"))
         chosen = contexts[context or document["current-context"]]["context"]
         cluster = dict(clusters[chosen["cluster"]]["cluster"])
     except (LookupError, TypeError) as error:

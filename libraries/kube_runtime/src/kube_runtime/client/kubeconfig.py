@@ -134,6 +134,11 @@ def kubeconfig_document(text: str | bytes) -> dict[str, Any]:
     return document
 
 
+def entries_by_name(document: Mapping[str, Any], plural: str) -> dict[Any, Any]:
+    """Return the contexts, clusters or users; what is no mapping is none. Raises LookupError or TypeError."""
+    return {each.get("name"): each for each in document[plural] if isinstance(each, Mapping)}
+
+
 def server_of_kubeconfig(text: str) -> str:
     """Return the address of the API server to which a kubeconfig leads. Raises KubeconfigInvalid."""
     document = kubeconfig_document(text)
