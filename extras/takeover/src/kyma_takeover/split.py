@@ -31,7 +31,7 @@ class SelectedKymas:
         self._kymas: Informer[Kyma] | None = None
         self._work: Work | None = None
         self._moved: dict[str, bool] = {}
-        """Kymas that are selected now, or no longer, since work was told: it walks all keys each time."""
+        """Which Kymas have changed lately, and whether they are selected: each call of `begin` walks over all keys."""
 
     def follow(self, manager: Manager) -> None:
         """Read Kymas by the informer of a Manager, and follow their labels."""

@@ -232,11 +232,11 @@ def accounts_in(content: Content) -> set[str]:
 def secrets_of(content: Content) -> set[SecretReference]:
     """Return the Secrets that an object refers to, in whatever form its kind has."""
     of_pods = (each for pod in content.pods for each in _secrets_in(pod.spec))
-    of_document = _secrets_in(content.document, content.place.namespace) if content.values else ()
+    of_document = _secrets_in(content.document, has_namespace=bool(content.place.namespace)) if content.values else ()
     return {SecretReference(each.namespace or content.place.namespace, each.name) for each in (*of_pods, *of_document)}
 
 
-def _secrets_in(document: Any, namespace: str = "of a Pod") -> Iterator[SecretReference]:
+def _secrets_in(document: Any, *, has_namespace: bool = True) -> Iterator[SecretReference]:
     for holder in mappings_in(document):
         if holder.get("kind") == "Secret" and isinstance(holder.get("name"), str):
             yield _reference(holder, holder["name"])
@@ -250,7 +250,7 @@ def _secrets_in(document: Any, namespace: str = "of a Pod") -> Iterator[SecretRe
                 yield from (_reference(each, name) for each in named if isinstance(name := each.get("name"), str))
             if _NAMES_OF_SECRETS.fullmatch(lower) is not None:
                 # An annotation beside another one means nothing, and then the object's own namespace counts, if any.
-                beside: tuple[Mapping[str, Any], ...] = (holder, {}) if namespace else (holder,)
+                beside: tuple[Mapping[str, Any], ...] = (holder, {}) if has_namespace else (holder,)
                 yield from (_reference(it, each) for it in beside for each in items if isinstance(each, str))
 
 

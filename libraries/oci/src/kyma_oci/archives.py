@@ -8,7 +8,7 @@ import io
 import tarfile
 import zlib
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 from kyma_oci.limits import MAX_BYTES, MAX_FILES, MAX_MEMBERS, MAX_RATIO, RATIO_COUNTS_FROM
 from kyma_oci.problems import ArchiveUnsafe, LayerTooLarge, LayerTruncated
@@ -17,8 +17,14 @@ CHUNK = 256 * 1024
 SLICE = 8 * 1024
 _GZIP = b"\x1f\x8b"
 _READ = frozenset({".yaml", ".yml", ".json"})
-_MACOS = "._"
-"""How names of files begin in which macOS keeps attributes of others, beside them or in the folder __MACOSX."""
+
+
+def holds_objects(path: PurePath) -> bool:
+    """Tell by its name whether a file is read: one of YAML or JSON that is not one of attributes.
+
+    macOS keeps the attributes of a file in another one, beside it or in the folder __MACOSX.
+    """
+    return path.suffix.lower() in _READ and not path.name.startswith("._")
 
 
 def text_in(content: bytes, name: object) -> bytes:
@@ -95,8 +101,7 @@ def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
         if number >= MAX_FILES:
             raise LayerTooLarge(f"{name} has more than {MAX_FILES} files")
         _refuse_unsafe(member, name)
-        path = PurePosixPath(member.name)
-        if not member.isfile() or path.suffix.lower() not in _READ or path.name.startswith(_MACOS):
+        if not member.isfile() or not holds_objects(PurePosixPath(member.name)):
             continue
         file = archive.extractfile(member)
         content = file.read() if file is not None else b""

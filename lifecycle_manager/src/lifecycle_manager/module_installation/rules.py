@@ -8,7 +8,7 @@ what another module has: that is handed over to it. Nor what existed before: tha
 from collections.abc import Collection, Iterable, Mapping
 
 from kube_runtime import ApplyResult, InventoryEntry
-from kube_runtime.apply.order import is_workload
+from kube_runtime.apply.order import ends_running
 from kyma_oci import SourceInvalid
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, orphaned_in, refused
@@ -95,8 +95,7 @@ def spared(
     Where no other operator comes, all else stays with them: nobody else may act on the finalizers of these objects.
     """
     in_use = tuple(crd for crd, contents in crd_objects.items() if contents)
-    is_last = any(map(is_workload, leftover)) and not any(map(is_workload, wanted))
-    return leftover if in_use and is_last else in_use
+    return leftover if in_use and ends_running(leftover, wanted) else in_use
 
 
 def reads_managers(seen: ManifestSnapshot) -> bool:

@@ -116,9 +116,9 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
 
 
 def kymas_of_access(change: Change[Secret]) -> frozenset[str]:
-    """Return the names of the Kymas whose access Secret was created or deleted, or has other contents.
+    """Return the names of the Kymas whose access Secret was created or deleted, or whose data or Kyma changed.
 
-    Other changes, such as those of its annotations, lead nowhere else.
+    Other changes, such as those of its annotations, lead to the same cluster.
     """
     old, new = change.old, change.new
     before, after = (frozenset(access_index(each)) if each is not None else frozenset[str]() for each in (old, new))

@@ -21,7 +21,7 @@ from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
-from kube_runtime.apply.order import CRD, is_workload, may_refuse, rank_of
+from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
 from kube_runtime.apply.recreation import may_recreate, unchangeable, way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
@@ -143,7 +143,7 @@ class Applier:
         """
         outcomes = [each for each in applied if each.index is not None]
         staying = self._uids(outcomes) if entries else frozenset()
-        is_last = any(map(is_workload, entries)) and not any(is_workload(each.entry) for each in outcomes)
+        is_last = ends_running(entries, (each.entry for each in outcomes))
         held = await self._removal.held(entries) if is_last else []
         removed = held or await self._removal.remove(entries, staying)
         return ApplyResult(tuple(removed), _inventory_after([], removed, set()))

@@ -51,7 +51,7 @@ class ApplyMemory:
         return self.uid_of(entry) == _uid_of(live) and content.startswith(_content_of(live, field_manager))
 
     def remember(self, entry: InventoryEntry, document: bytes, live: JsonObject, field_manager: str) -> None:
-        """Keep what was applied and what came of it; nothing of an object that is about to be gone."""
+        """Keep what was applied and what came of it; nothing where the object is being deleted."""
         if live["metadata"].get("deletionTimestamp"):
             self.forget(entry)
             return

@@ -1,5 +1,7 @@
 """In which order kinds go into a cluster, and out of it the other way round."""
 
+from collections.abc import Iterable
+
 from kube_runtime.apply.objects import InventoryEntry
 
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -31,7 +33,7 @@ _RANKS: tuple[frozenset[tuple[str, str]], ...] = (
     ),
 )
 _WORKLOADS = len(_RANKS)
-_CUSTOM = _WORKLOADS + 1
+CUSTOM_RESOURCES = _WORKLOADS + 1
 _CALLERS = _WORKLOADS + 2
 _CALLING = frozenset(
     {
@@ -99,7 +101,7 @@ def rank_of(group: str, kind: str) -> int:
     known = next((rank for rank, kinds in enumerate(_RANKS) if (group, kind) in kinds), None)
     if known is not None:
         return known
-    return _WORKLOADS if is_built_in(group) else _CUSTOM
+    return _WORKLOADS if is_built_in(group) else CUSTOM_RESOURCES
 
 
 def is_workload(entry: InventoryEntry) -> bool:
@@ -107,9 +109,9 @@ def is_workload(entry: InventoryEntry) -> bool:
     return (entry.group, entry.kind) in _RUNNING
 
 
-def is_custom(group: str, kind: str) -> bool:
-    """Tell whether objects of a kind are custom resources."""
-    return rank_of(group, kind) == _CUSTOM
+def ends_running(leaving: Iterable[InventoryEntry], staying: Iterable[InventoryEntry]) -> bool:
+    """Tell whether what leaves a set runs Pods, and nothing that stays does."""
+    return any(map(is_workload, leaving)) and not any(map(is_workload, staying))
 
 
 def is_built_in(group: str) -> bool:

@@ -9,7 +9,7 @@ from kube_runtime.apply.contents import contents_of, objects_of_crd
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import Identity, InventoryEntry
-from kube_runtime.apply.order import CRD, is_custom, rank_of
+from kube_runtime.apply.order import CRD, CUSTOM_RESOURCES, rank_of
 from kube_runtime.apply.refusals import explained
 from kube_runtime.apply.results import ObjectOutcome
 from kube_runtime.client.client import Client
@@ -42,7 +42,7 @@ class ObjectRemoval:
             members = [entry for entry in left if rank_of(entry.group, entry.kind) == rank]
             left = [entry for entry in left if entry not in members]
             outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
-            waiting = is_custom(members[0].group, members[0].kind) and await self.held(left)
+            waiting = rank == CUSTOM_RESOURCES and await self.held(left)
             if waiting or any(map(is_there, outcomes)):
                 return [*outcomes, *(waiting or (ObjectOutcome(entry, None, "kept") for entry in left))]
         return outcomes

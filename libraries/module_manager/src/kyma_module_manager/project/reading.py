@@ -17,13 +17,13 @@ from kube_runtime import KubernetesObject, ManifestInvalid, parse_manifest
 from kyma_module_manager.declaration import ModuleManager
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.loading import load_manager
+from kyma_oci.archives import holds_objects
 from lifecycle_manager_api import ModuleTemplate, names
 
 Document = dict[str, Any]
 FOLDER = "module"
 RIGHTS = "skr-role.yaml"
 MAX_FILE_BYTES = 16 * 1024 * 1024
-_READ = frozenset({".yaml", ".yml", ".json"})
 _OF_KCP = frozenset({"ModuleTemplate", "ModuleReleaseMeta", "ModulePolicy"})
 _KUSTOMIZE = "kustomize.config.k8s.io/"
 _RENDER = "render it into one file: kubectl kustomize FOLDER > module/manifest.yaml"
@@ -106,7 +106,7 @@ def read_project(directory: Path) -> ModuleProject:
     left_out: list[str] = []
     warnings: list[str] = []
     for path in sorted(folder.iterdir()):
-        if path.suffix.lower() in _READ and not path.name.startswith("._"):  # attributes of another file, by macOS
+        if holds_objects(path):
             objects, warned = objects_in(text_of(path), path)
             found += [(path.name, each) for each in objects]
             warnings += warned

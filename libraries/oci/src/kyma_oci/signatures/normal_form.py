@@ -103,8 +103,8 @@ def normal_form(descriptor: bytes) -> bytes:
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise Unverified(f"the descriptor has the key {twice[:64]!r} twice")
+        repeated, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise Unverified(f"the descriptor has the key {repeated[:64]!r} twice")
     return found
 
 
