@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, ApplyResult, Client, Invalid, InventoryEntry, JsonObject, NotFound
+from kube_runtime import ApiError, Applier, ApplyResult, Client, Invalid, InventoryEntry, JsonObject, NotFound
 from kube_runtime import parse_objects as parsed
 from tests.integration.kube_runtime.things import as_text
+from tests.kinds import CONFIG_MAPS
+from tests.waiting import eventually
 
 Document = dict[str, Any]
 LABELS = {"owned-by": "the-tests"}
@@ -365,6 +367,20 @@ def gate(kind: str, namespace: str, name: str) -> Document:
     return document("admissionregistration.k8s.io/v1", kind, name=name, webhooks=[webhook])
 
 
+async def admits(client: Client, namespace: str) -> bool:
+    """Ask the server whether it takes a ConfigMap: it learns of a new or deleted webhook after it stored the change."""
+    try:
+        asked = held("ConfigMap", namespace, "asked")
+        await client.create(CONFIG_MAPS, asked, namespace, field_manager="test", dry_run=True)
+    except ApiError:
+        return False
+    return True
+
+
+async def refuses(client: Client, namespace: str) -> bool:
+    return not await admits(client, namespace)
+
+
 @pytest.mark.parametrize("kind", ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"])
 async def test_webhook_of_the_version_before_that_refuses_the_new_one_is_pruned(
     client: Client, namespace: str, kind: str
@@ -372,6 +388,7 @@ async def test_webhook_of_the_version_before_that_refuses_the_new_one_is_pruned(
     leftover = document("v1", "ServiceAccount", namespace, "leftover")
     inventory = (await apply(client, gate(kind, namespace, f"gate-{namespace}"), leftover)).inventory
     wanted = held("ConfigMap", namespace, "1")
+    await eventually(lambda: refuses(client, namespace))
 
     first = await apply(client, wanted, inventory=inventory)
     assert {each.entry.kind: each.action for each in first.outcomes} == {
@@ -379,6 +396,7 @@ async def test_webhook_of_the_version_before_that_refuses_the_new_one_is_pruned(
         "ServiceAccount": "kept",
         kind: "pruned",
     }
+    await eventually(lambda: admits(client, namespace))
     second = await apply(client, wanted, inventory=first.inventory)
 
     assert {each.entry.kind: each.action for each in second.outcomes} == {
@@ -393,6 +411,7 @@ async def test_webhook_that_is_not_ours_any_more_is_not_pruned_although_it_refus
     webhook = gate("ValidatingWebhookConfiguration", namespace, f"gate-{namespace}")
     inventory = (await apply(client, webhook)).inventory
     await edit(client, webhook, {"metadata": {"labels": {"owned-by": "somebody"}}})
+    await eventually(lambda: refuses(client, namespace))
 
     await apply(client, held("ConfigMap", namespace, "1"), inventory=inventory)
 

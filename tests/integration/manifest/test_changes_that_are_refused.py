@@ -57,6 +57,15 @@ def gate(number: int) -> list[Document]:
     return [gated, webhook] if number == 1 else [gated]
 
 
+async def refuses(world: Modules) -> bool:
+    """Ask the server whether it refuses to change the object: it learns of a webhook after it stored it."""
+    try:
+        await world.skr.merge_patch(CONFIG_MAPS, "gated", {}, SKR, field_manager="test", dry_run=True)
+    except ApiError:
+        return True
+    return False
+
+
 async def reaches(world: Modules, state: tuple[str, str]) -> None:
     """Reconcile until the module has a state, whatever the server refuses until then."""
 
@@ -126,6 +135,7 @@ async def test_field_that_can_not_be_changed_is_named_in_one_sentence(world: Mod
 
 async def test_webhook_of_the_former_version_does_not_keep_the_new_one_out(world: Modules) -> None:
     await installed(world, *gate(1))
+    await eventually(lambda: refuses(world), what="the server calls the webhook")
 
     await installed(world, *gate(2))
 
