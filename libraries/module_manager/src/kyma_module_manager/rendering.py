@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside, stored_size
+from kube_runtime import KubernetesObject, ManifestInvalid, dump_yaml, load_yaml, parse_aside, require_once, stored_size
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager, SyncObject
 from kyma_module_manager.exceptions import (
@@ -71,13 +71,11 @@ def decode_module_cr(crd: type[T], text: str) -> T:
 def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
     """Check that every object is identified and unique, and encode all as one text. Raises ObjectsRefused."""
     documents = tuple(_document(index, item) for index, item in enumerate(objects))
-    seen: dict[tuple[str, str, str, str], int] = {}
-    for index, document in enumerate(documents):
-        thing = _object(index, document)
-        group, namespace = thing.api_version.rpartition("/")[0], thing.namespace or DEFAULT_NAMESPACE
-        first = seen.setdefault((group, thing.kind, namespace, thing.name), index)
-        if first != index:
-            raise ObjectsRefused(f"objects {first} and {index} are duplicates: {thing}")
+    try:
+        things = [KubernetesObject.of(document, index) for index, document in enumerate(documents)]
+        require_once(things, lambda each: each.namespace or DEFAULT_NAMESPACE)
+    except ManifestInvalid as error:
+        raise ObjectsRefused(f"object {error.document_index}: {error.message}") from error
     text = "---\n".join(_yaml(index, document) for index, document in enumerate(documents))
     if stored_size(text) > MAX_TEXT_BYTES:  # of a large CRD, more than half is indentation
         text = "---\n".join(map(_json, documents))
@@ -91,10 +89,10 @@ def encode_objects(objects: Iterable[SyncObject]) -> Rendering:
 
 def size_advice(documents: Iterable[dict[str, Any]]) -> str:
     """Say which of the objects that are too large together is the largest, and what to do about it."""
-    size, index, document = max((len(_json(each)), index, each) for index, each in enumerate(documents))
+    size, largest = max(((len(_json(each)), each) for each in documents), key=lambda pair: pair[0])
     return (
-        f"the largest is {_object(index, document)} with {size}; move what does not depend on the Module CR, as CRDs "
-        "and an operator, to the module's manifest"
+        f"the largest is {KubernetesObject.of(largest)} with {size}; move what does not depend on the Module CR, as "
+        "CRDs and an operator, to the module's manifest"
     )
 
 
@@ -150,20 +148,4 @@ def _document(index: int, item: SyncObject) -> dict[str, Any]:
         raise ObjectsRefused(f"object {index}: {error}") from error
     if not isinstance(document, dict):
         raise ObjectsRefused(f"object {index} is a {type(item).__name__}, not a mapping or struct")
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    for path, value in (
-        ("apiVersion", document.get("apiVersion")),
-        ("kind", document.get("kind")),
-        ("metadata.name", name),
-    ):
-        if not isinstance(value, str) or not value:
-            raise ObjectsRefused(f"object {index} has no {path}")
     return document
-
-
-def _object(index: int, document: dict[str, Any]) -> KubernetesObject:
-    try:
-        return KubernetesObject.of(document, index)
-    except ManifestInvalid as error:
-        raise ObjectsRefused(f"object {index}: {error.message}") from error
