@@ -46,12 +46,7 @@ def of_its_own(kind: type[CustomResource]) -> str:
 
 def returned_status(project: ModuleProject) -> frozenset[str]:
     """Return the fields that the function adds to the status of every Module CR of the project."""
-    fields = []
-    for _, module_cr in project.module_crs():
-        try:
-            fields.append(frozenset(_rendered(project, module_cr).status))
-        except SyncFailed:
-            continue  # reported by the check of renderings
+    fields = [frozenset(rendered.status) for _, _, rendered in _renderings(project)]
     return frozenset.intersection(*fields) if fields else frozenset()
 
 
@@ -117,7 +112,7 @@ def notices(project: ModuleProject) -> Iterator[str]:
 
 def needed_module_policy(project: ModuleProject) -> str | None:
     """Return the ModulePolicy that a module needs, as YAML; None where the defaults allow all that it has."""
-    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
+    module = _template(project).get("moduleName", "")
     sets = [things for _, things in _object_sets(project)]
     rules = ModuleRules(module)
     if not any(any(policy_violations(things, rules, default_namespace=names.SKR_NAMESPACE)) for things in sets):
@@ -177,7 +172,7 @@ def _type_problems(document: Document, schemas: Mapping[tuple[str, str], Schema]
 
 
 def _names(project: ModuleProject) -> Iterator[str]:
-    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
+    module = _template(project).get("moduleName", "")
     if not MODULE_NAME.fullmatch(module):
         yield f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by hyphens"
     if len(module) > (longest := MAX_LABEL_LENGTH if project.manager is None else MAX_MODULE_NAME_LENGTH):
@@ -190,7 +185,7 @@ def _names(project: ModuleProject) -> Iterator[str]:
 
 
 def _versions(project: ModuleProject) -> Iterator[str]:
-    template = _one(project, "ModuleTemplate")["spec"]
+    template = _template(project)
     version = template.get("version", "")
     component = template.get("descriptor", {}).get("component", {})
     if not VERSION.fullmatch(version):
@@ -235,19 +230,15 @@ def _rendering(project: ModuleProject) -> Iterator[str]:
 def _kinds(project: ModuleProject) -> Iterator[str]:
     """Yield what an API server would refuse in the objects of the module, and in the status of its Module CR."""
     schemas = schemas_of(project.of_kind("CustomResourceDefinition"))
-    for where, module_cr in project.module_crs():
-        try:
-            rendering = _rendered(project, module_cr)
-        except SyncFailed:
-            continue  # reported by the check before this one
-        for each in rendering.objects:
+    for where, module_cr, rendered in _renderings(project):
+        for each in rendered.objects:
             what = f"{where}: {each['kind']} {each['metadata']['name']}"
             yield from (f"{what}: {problem}" for problem in kind_violations(each))
         schema = schemas.get((str(module_cr.get("apiVersion")), str(module_cr.get("kind"))), {})
         status = (schema.get("properties") or {}).get("status") or {}
         required = [each for each in status.get("required") or () if each not in FIELDS]  # Lifecycle Manager's
         fits = {"type": "object", **status, "required": required}
-        found = violations(rendering.status, fits, "status") if rendering.status else ()
+        found = violations(rendered.status, fits, "status") if rendered.status else ()
         yield from (f"{where}: {problem}" for problem in found)
 
 
@@ -257,12 +248,8 @@ def _rights(project: ModuleProject) -> Iterator[str]:
     rules = [rule for role in project.rights() for rule in role.get("rules") or ()]
     crds = [each["spec"] for each in project.module_crds()]
     needed = {(crd["group"], crd["names"]["plural"], frozenset(READ_VERBS)) for crd in crds}
-    for _, module_cr in project.module_crs():
-        try:
-            objects = _rendered(project, module_cr)
-        except SyncFailed:
-            continue  # reported by the check before this one
-        for each in objects.objects:
+    for _, _, rendered in _renderings(project):
+        for each in rendered.objects:
             needed.add((each["apiVersion"].rpartition("/")[0], each["kind"], frozenset(WRITE_VERBS)))
     if _enables_module_config(project):
         needed |= {(crd["group"], f"{crd['names']['plural']}/status", frozenset({"patch"})) for crd in crds}
@@ -273,7 +260,7 @@ def _rights(project: ModuleProject) -> Iterator[str]:
 
 
 def _policy(project: ModuleProject) -> Iterator[str]:
-    module = _one(project, "ModuleTemplate")["spec"].get("moduleName", "")
+    module = _template(project).get("moduleName", "")
     for document in project.of_kind(ModulePolicy.KIND):
         if (name := document["metadata"]["name"]) != module:
             yield f"the ModulePolicy is named {name}; its name has to be that of the module, {module}"
@@ -290,11 +277,7 @@ def _policy(project: ModuleProject) -> Iterator[str]:
 def _object_sets(project: ModuleProject) -> Iterator[tuple[str, Sequence[KubernetesObject]]]:
     """Yield the objects of the Manifest, and those of each Module CR, each set with its place for messages."""
     yield "the Manifest", [KubernetesObject.of(each, index) for index, each in enumerate(project.objects())]
-    for where, module_cr in project.module_crs():
-        try:
-            rendered = _rendered(project, module_cr)
-        except SyncFailed:
-            continue  # reported by the check of renderings
+    for where, _, rendered in _renderings(project):
         yield where, [KubernetesObject.of(each, index) for index, each in enumerate(rendered.objects)]
 
 
@@ -312,12 +295,24 @@ def _allows(rule: Document, group: str, name: str, verbs: frozenset[str]) -> boo
     )
 
 
-def _one(project: ModuleProject, kind: str) -> dict[str, Any]:
-    return project.of_kind(kind)[0]
+def _template(project: ModuleProject) -> dict[str, Any]:
+    """Return the spec of the ModuleTemplate."""
+    spec: dict[str, Any] = project.of_kind(ModuleTemplate.KIND)[0]["spec"]
+    return spec
 
 
 def _enables_module_config(project: ModuleProject) -> bool:
     return any(template.get("spec", {}).get("enableModuleConfig") for template in project.of_kind("ModuleTemplate"))
+
+
+def _renderings(project: ModuleProject) -> Iterator[tuple[str, Document, RenderedObjects]]:
+    """Yield the Module CRs that the manager renders, each with its place; the check of renderings has the others."""
+    for where, module_cr in project.module_crs():
+        try:
+            rendered = _rendered(project, module_cr)
+        except SyncFailed:
+            continue
+        yield where, module_cr, rendered
 
 
 def _rendered(project: ModuleProject, module_cr: Document) -> RenderedObjects:
