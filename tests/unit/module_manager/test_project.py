@@ -398,10 +398,10 @@ def test_value_of_another_type_is_named_with_its_field(project: Path, edit: Edit
     edit("module/skr-role.yaml", "rules:", "rule:")
 
     assert set(problems(project)["all documents fit the schemas of their kinds"]) == {
-        "CustomResourceDefinition: spec.versions[0].served is the string 'yes please', not a boolean",
+        "CustomResourceDefinition: spec.versions[0].served is str, not boolean",
         "ModuleReleaseMeta: spec.channel is not in the schema",
         "ModuleTemplate: spec.version is int, not string",
-        "ClusterRole: rule is no field of ClusterRole",
+        "ClusterRole: rule is not in the schema",
     }
 
 
@@ -412,7 +412,7 @@ def test_object_and_status_that_the_api_server_would_refuse_are_named(project: P
 
     found = problems(project)["objects and status fit the schemas of their kinds"]
     assert len(found) == 4  # of the default and of the example
-    assert found[0].endswith("data is a list, not an object")
+    assert found[0].endswith("data is list, not object")
     assert found[1].endswith("status.entry is not in the schema")
 
 

@@ -10,16 +10,10 @@ from functools import cache
 from typing import Any
 
 from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
+from kyma_module_manager.project.schema import OR_BOOLEAN, QUANTITY, Schema, violations
 
 _PARTS = re.compile(r"(?P<of>list|dict)[\[(](?:str, )?(?P<item>.+)[\])]")
-_PLAIN: Mapping[str, tuple[type, ...]] = {
-    "str": (str,),
-    "datetime": (str,),
-    "bool": (bool,),
-    "int": (int,),
-    "float": (int, float),
-}
-_NAMES = {"str": "a string", "datetime": "a time", "bool": "a boolean", "int": "an integer", "float": "a number"}
+_PLAIN = {"str": "string", "datetime": "string", "bool": "boolean", "int": "integer", "float": "number"}
 _QUANTITIES = frozenset(
     [
         "allocatable",
@@ -53,7 +47,7 @@ def kind_violations(document: Mapping[str, Any], *, complete: bool = False) -> I
     """
     model = _model_of(str(document.get("apiVersion", "")), str(document.get("kind", "")))
     if model is not None:
-        yield from _object(document, model, "", complete=complete)
+        yield from violations(document, _schema_of(model, complete=complete))
 
 
 def _model_of(api_version: str, kind: str) -> str | None:
@@ -86,55 +80,32 @@ def _fields_of(model: str) -> Mapping[str, tuple[str, bool]]:
     return {found.attribute_map[name]: (kind, is_required(name)) for name, kind in found.openapi_types.items()}
 
 
-def _object(value: Mapping[str, Any], model: str, path: str, *, complete: bool) -> Iterator[str]:
-    fields = _fields_of(model)
-    for name, (_, is_required) in fields.items():
-        if complete and is_required and value.get(name) is None:
-            yield f"{path or 'the object'} has no {name}"
-    for name, item in value.items():
-        here = f"{path}.{name}".lstrip(".")
-        if name not in fields:
-            yield f"{here} is no field of {model.partition('V1')[2] or model}"
-        elif item is not None:
-            of_schema = model == "V1JSONSchemaProps" and name in _SCHEMAS and not isinstance(item, bool)
-            kind = model if of_schema else fields[name][0]
-            yield from _value(item, kind, here, complete=complete, is_quantity=name in _QUANTITIES)
+_known: dict[tuple[str, bool], dict[str, Any]] = {}
 
 
-def _value(value: object, kind: str, path: str, *, complete: bool, is_quantity: bool = False) -> Iterator[str]:
-    parts = _PARTS.fullmatch(kind)
-    if parts is not None and parts["of"] == "list":
-        if not isinstance(value, list | tuple):
-            yield f"{path} is {_name_of(value)}, not a list"
-            return
-        for index, item in enumerate(value):
-            yield from _value(item, parts["item"], f"{path}[{index}]", complete=complete)
-    elif parts is not None or _fields_of(kind):
-        if not isinstance(value, Mapping):
-            yield f"{path} is {_name_of(value)}, not an object"
-        elif parts is None:
-            yield from _object(value, kind, path, complete=complete)
-        else:
-            for name, item in value.items():
-                yield from _value(item, parts["item"], f"{path}.{name}", complete=complete, is_quantity=is_quantity)
-    elif kind in _PLAIN:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = isinstance(value, _PLAIN[kind]) and (kind == "bool" or not isinstance(value, bool))
-        if not fits and not (is_quantity and is_number):
-            yield f"{path} is {_name_of(value)}, not {_NAMES[kind]}"
+def _schema_of(model: str, *, complete: bool) -> dict[str, Any]:
+    """Return the schema of a model, with its required fields where objects are `complete`; null is no value."""
+    found = _known.get((model, complete))
+    if found is None:
+        properties, required = dict[str, Schema](), list[str]()
+        found = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        _known[model, complete] = found  # before its fields, of which one may be of the same model
+        for name, (kind, is_required) in _fields_of(model).items():
+            if model == "V1JSONSchemaProps" and name in _SCHEMAS:
+                schema = {**found, OR_BOOLEAN: True}
+            else:
+                schema = _schema_of_value(kind, complete=complete, is_quantity=name in _QUANTITIES)
+            if complete and is_required:
+                required.append(name)
+            properties[name] = {**schema, "nullable": not (complete and is_required)}
+    return found
 
 
-def _name_of(value: object) -> str:
-    match value:
-        case bool():
-            return f"the boolean {str(value).lower()}"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return f"the string {value!r}"
-        case Mapping():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return "null" if value is None else type(value).__name__
+def _schema_of_value(kind: str, *, complete: bool, is_quantity: bool) -> dict[str, Any]:
+    if (parts := _PARTS.fullmatch(kind)) is not None:
+        item = _schema_of_value(parts["item"], complete=complete, is_quantity=is_quantity)
+        is_list = parts["of"] == "list"
+        return {"type": "array", "items": item} if is_list else {"type": "object", "additionalProperties": item}
+    if kind in _PLAIN:
+        return {"type": QUANTITY if is_quantity and kind == "str" else _PLAIN[kind]}
+    return _schema_of(kind, complete=complete) if _fields_of(kind) else {"x-kubernetes-preserve-unknown-fields": True}

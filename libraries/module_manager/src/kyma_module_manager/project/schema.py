@@ -4,10 +4,12 @@ The API server decides; this finds the usual mistakes before, without a cluster.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Schema = Mapping[str, Any]
+QUANTITY, OR_BOOLEAN = "quantity", "x-or-boolean"
+"""Only in the schemas of built-in kinds (`kinds`): such as 500m or 2, and a schema that may be a boolean instead."""
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (Mapping,),
@@ -16,6 +18,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
     "boolean": (bool,),
+    QUANTITY: (str, int, float),
 }
 
 
@@ -67,7 +70,7 @@ def _has_type(value: object, schema: Schema) -> bool:
     if wanted is None:
         return True
     if isinstance(value, bool):
-        return bool(wanted == "boolean")
+        return wanted == "boolean" or OR_BOOLEAN in schema
     return isinstance(value, TYPES.get(wanted, ()))
 
 
@@ -100,7 +103,9 @@ def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[
             yield from violations(item, properties[name], below)
         elif isinstance(additional, Mapping):
             yield from violations(item, additional, below)
-        elif not additional and not schema.get("x-kubernetes-preserve-unknown-fields") and not _is_root(path, name):
+        elif additional is False or not (
+            additional or schema.get("x-kubernetes-preserve-unknown-fields") or _is_root(path, name)
+        ):
             yield f"{below} is not in the schema"
 
 
@@ -108,20 +113,14 @@ def _array(value: Sequence[object], schema: Schema, path: str) -> Iterator[str]:
     yield from _limits(len(value), schema, "minItems", "maxItems", text=f"{path} has {len(value)} items")
     for index, item in enumerate(value):
         yield from violations(item, schema.get("items") or {}, f"{path}[{index}]")
-    keys = schema.get("x-kubernetes-list-map-keys")
-    if keys:
-        yield from _duplicates(value, lambda item: tuple(repr(item.get(key)) for key in keys), path)
-
-
-def _duplicates(
-    value: Sequence[Any], identity: Callable[[Mapping[str, Any]], tuple[object, ...]], path: str
-) -> Iterator[str]:
-    seen: set[tuple[object, ...]] = set()
-    for index, item in enumerate(value):
-        if isinstance(item, Mapping):
-            if identity(item) in seen:
-                yield f"{path}[{index}] has the same key as an item before it"
-            seen.add(identity(item))
+    if keys := schema.get("x-kubernetes-list-map-keys"):
+        seen: set[tuple[str, ...]] = set()
+        for index, item in enumerate(value):
+            if isinstance(item, Mapping):
+                identity = tuple(repr(item.get(key)) for key in keys)
+                if identity in seen:
+                    yield f"{path}[{index}] has the same key as an item before it"
+                seen.add(identity)
 
 
 def _limits(size: float, schema: Schema, minimum: str, maximum: str, *, text: str) -> Iterator[str]:
