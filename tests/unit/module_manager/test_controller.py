@@ -17,10 +17,9 @@ from kyma_module_manager.reconciler import Reconciler
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, crds, names
+from tests.unit.module_manager.configs import make_config, make_sync_resource
 from tests.waiting import eventually
 
-MakeConfig = Callable[..., ModuleConfig]
-MakeSyncResource = Callable[..., SyncResource]
 NAME = "module-manager-colours"
 
 
@@ -122,9 +121,7 @@ async def running(
         stopping.set()
 
 
-async def test_sync_resource_deleted_before_the_answer_to_its_creation_is_written_again(
-    client: Client,
-) -> None:
+async def test_sync_resource_deleted_before_the_answer_to_its_creation_is_written_again(client: Client) -> None:
     async with running(client) as (manager, harness):
 
         async def delete(created: SyncResource) -> None:
@@ -243,7 +240,7 @@ async def test_state_of_a_deleted_module_config_is_dropped(client: Client) -> No
         await eventually(lambda: manager.controller.state(key) is None)
 
 
-def test_new_content_is_a_trigger(make_config: MakeConfig) -> None:
+def test_new_content_is_a_trigger() -> None:
     assert content_changed(Change(old=None, new=make_config()))
     assert content_changed(Change(old=make_config(), new=make_config(generation=2)))
     assert content_changed(Change(old=make_config(), new=make_config(deleting=True)))
@@ -251,33 +248,33 @@ def test_new_content_is_a_trigger(make_config: MakeConfig) -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"state": "Ready"}])
-def test_status_of_a_module_config_is_not_a_trigger(make_config: MakeConfig, status: dict[str, Any]) -> None:
-    assert not content_changed(Change(old=make_config(), new=make_config(version="101", status=status)))
+def test_status_of_a_module_config_is_not_a_trigger(status: dict[str, Any]) -> None:
+    assert not content_changed(Change(old=make_config(), new=make_config(resourceVersion="101", status=status)))
 
 
-def test_deleted_module_config_is_not_a_trigger(make_config: MakeConfig) -> None:
+def test_deleted_module_config_is_not_a_trigger() -> None:
     assert not content_changed(Change(old=make_config(), new=None))
 
 
-async def test_own_write_of_a_sync_resource_is_not_a_trigger(
-    client: Client, make_sync_resource: MakeSyncResource
-) -> None:
+async def test_own_write_of_a_sync_resource_is_not_a_trigger(client: Client) -> None:
     informer = Informer(client, SYNC_RESOURCES)
-    informer.wrote(make_sync_resource(version="201"))
+    informer.wrote(make_sync_resource(resourceVersion="201"))
 
-    assert not changed_by_others(informer)(Change(old=make_sync_resource(), new=make_sync_resource(version="201")))
+    assert not changed_by_others(informer)(
+        Change(old=make_sync_resource(), new=make_sync_resource(resourceVersion="201"))
+    )
 
 
-async def test_status_and_deletion_of_a_sync_resource_are_triggers(
-    client: Client, make_sync_resource: MakeSyncResource
-) -> None:
+async def test_status_and_deletion_of_a_sync_resource_are_triggers(client: Client) -> None:
     found = changed_by_others(Informer(client, SYNC_RESOURCES))
 
-    assert found(Change(old=make_sync_resource(), new=make_sync_resource(version="201", status={"state": "Ready"})))
+    assert found(
+        Change(old=make_sync_resource(), new=make_sync_resource(resourceVersion="201", status={"state": "Ready"}))
+    )
     assert found(Change(old=make_sync_resource(), new=None))
 
 
-def test_sync_resource_is_applied_again_once_the_present_text_is_ready(make_sync_resource: MakeSyncResource) -> None:
+def test_sync_resource_is_applied_again_once_the_present_text_is_ready() -> None:
     def ready_with(generation: int, observed: int) -> SyncResource:
         return make_sync_resource(generation=generation, status={"state": "Ready", "observedGeneration": observed})
 

@@ -2,19 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 from kyma_module_manager import DeclarationError, ModuleContext, PermanentError, RenderingFailed, module_manager
-from lifecycle_manager_api import ModuleConfig
+from tests.unit.module_manager.configs import make_config
 
 THING = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing"}}
 
 
 @pytest.fixture
-def context(make_config: Callable[..., ModuleConfig]) -> ModuleContext:
+def context() -> ModuleContext:
     return ModuleContext(make_config())
 
 

@@ -1,7 +1,6 @@
 """What a function returns or raises that is no SyncResource ends in a condition, whatever it is."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +13,8 @@ from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from kyma_module_manager.rendering import decode_module_cr, encode_objects
 from lifecycle_manager_api import ModuleConfig, SyncResource
+from tests.unit.module_manager.configs import KEY, make_config, make_sync_resource
 from tests.unit.module_manager.test_reconciler import ControlPlane
-
-MakeConfig = Callable[..., ModuleConfig]
-MakeSyncResource = Callable[..., SyncResource]
 
 
 def config_map(**data: Any) -> dict[str, Any]:
@@ -72,26 +69,24 @@ async def reconciled(manager: Any, config: ModuleConfig, key: ObjectKey, existin
     return plane.written
 
 
-async def test_condition_says_that_an_object_is_none(make_config: MakeConfig, key: ObjectKey) -> None:
+async def test_condition_says_that_an_object_is_none() -> None:
     manager = module_manager("cloud-resources", crd=dict)(lambda _: [config_map(a=object())])
-    [(kind, document)] = await reconciled(manager, make_config(), key)
+    [(kind, document)] = await reconciled(manager, make_config(), KEY)
     assert kind == "status"
     assert document["status"]["conditions"][0]["reason"] == "ObjectsRefused"
 
 
-async def test_text_that_somebody_edited_is_replaced(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource, key: ObjectKey
-) -> None:
+async def test_text_that_somebody_edited_is_replaced() -> None:
     def objects(_: dict[str, Any], context: ModuleContext) -> list[dict[str, Any]]:
         started = context.written("ConfigMap", "a", "b") is not None
         return [config_map(started=str(started))]
 
     manager = module_manager("cloud-resources", crd=dict)(objects)
-    written = await reconciled(manager, make_config(), key, make_sync_resource("data: [edited by hand"))
+    written = await reconciled(manager, make_config(), KEY, make_sync_resource("data: [edited by hand"))
     assert "SyncResource" in [kind for kind, _ in written]
 
 
-async def test_timeout_within_the_function_is_reported_as_what_it_is(make_config: MakeConfig) -> None:
+async def test_timeout_within_the_function_is_reported_as_what_it_is() -> None:
     def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
         raise TimeoutError("the price list did not answer")
 
@@ -99,7 +94,7 @@ async def test_timeout_within_the_function_is_reported_as_what_it_is(make_config
         await module_manager("cloud-resources", crd=dict)(objects).rendered({}, ModuleContext(make_config()))
 
 
-async def test_stop_iteration_in_a_thread_fails_at_once(make_config: MakeConfig) -> None:
+async def test_stop_iteration_in_a_thread_fails_at_once() -> None:
     def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
         return [next(iter([]))]
 

@@ -1,17 +1,14 @@
 """The SyncResource and the status that a ModuleConfig gets."""
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from kyma_module_manager import PermanentError, Rendering, RenderingFailed
 from kyma_module_manager.plan import desired_status, status_document, sync_resource_document
-from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
-
-MakeConfig = Callable[..., ModuleConfig]
-MakeSyncResource = Callable[..., SyncResource]
+from lifecycle_manager_api import ModuleConfig, State, names
+from tests.unit.module_manager.configs import NOW, make_config, make_sync_resource
 
 TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: thing\n"
 RENDERING = Rendering(({"kind": "ConfigMap"},), TEXT)
@@ -20,7 +17,7 @@ READY = {
     "observedGeneration": 1,
     "conditions": [
         {"type": "Ready", "status": "True", "reason": "Ready", "message": "1 object is ready",
-         "lastTransitionTime": "2026-11-21T11:00:00Z"}
+         "lastTransitionTime": "2026-11-01T11:00:00Z"}
     ],
 }  # fmt: skip
 
@@ -31,7 +28,7 @@ def with_status(config: ModuleConfig, document: dict[str, Any] | None) -> Module
     return msgspec.structs.replace(config, status=status)
 
 
-def test_new_module_config_gets_a_sync_resource_with_an_owner_reference(make_config: MakeConfig) -> None:
+def test_new_module_config_gets_a_sync_resource_with_an_owner_reference() -> None:
     document = sync_resource_document(make_config(), None, RENDERING)
 
     assert document is not None
@@ -45,7 +42,7 @@ def test_new_module_config_gets_a_sync_resource_with_an_owner_reference(make_con
     assert owner["blockOwnerDeletion"] is True
 
 
-def test_trace_annotations_are_copied_and_the_generation_is_named(make_config: MakeConfig) -> None:
+def test_trace_annotations_are_copied_and_the_generation_is_named() -> None:
     config = make_config(annotations={**make_config().metadata.annotations, "somebody": "else"})
 
     document = sync_resource_document(config, None, RENDERING)
@@ -59,46 +56,38 @@ def test_trace_annotations_are_copied_and_the_generation_is_named(make_config: M
     assert document["metadata"]["annotations"][names.MODULE_CONFIG_GENERATION] == str(config.metadata.generation)
 
 
-def test_unchanged_text_is_not_written(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_unchanged_text_is_not_written() -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT), RENDERING) is None
 
 
-def test_changed_text_is_written(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_changed_text_is_written() -> None:
     assert sync_resource_document(make_config(), make_sync_resource("other"), RENDERING) is not None
 
 
-def test_sync_resource_of_a_deleted_module_config_gets_the_new_owner(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_sync_resource_of_a_deleted_module_config_gets_the_new_owner() -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT, owner="old"), RENDERING) is not None
 
 
-def test_missing_label_is_written_again(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_missing_label_is_written_again() -> None:
     assert sync_resource_document(make_config(), make_sync_resource(TEXT, labels={}), RENDERING) is not None
 
 
-def test_module_config_that_is_being_deleted_gets_no_sync_resource(make_config: MakeConfig) -> None:
+def test_module_config_that_is_being_deleted_gets_no_sync_resource() -> None:
     assert sync_resource_document(make_config(deleting=True), None, RENDERING) is None
 
 
-def test_sync_resource_that_is_being_deleted_is_not_written(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_sync_resource_that_is_being_deleted_is_not_written() -> None:
     assert sync_resource_document(make_config(), make_sync_resource("old", deleting=True), RENDERING) is None
 
 
-def test_module_config_is_processing_until_its_generation_is_applied(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_module_config_is_processing_until_its_generation_is_applied() -> None:
     desired = desired_status(make_config(), make_sync_resource(TEXT, generation=2, status=READY), RENDERING)
 
     assert desired.state == State.PROCESSING
     assert desired.ready == ("Ready", "False", "NotApplied", "generation 2 is not applied yet")
 
 
-def test_module_config_is_ready_when_its_sync_resource_is(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_module_config_is_ready_when_its_sync_resource_is() -> None:
     desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
 
     assert desired.state == State.READY
@@ -106,7 +95,7 @@ def test_module_config_is_ready_when_its_sync_resource_is(
     assert desired.rendered == ("Rendered", "True", "Rendered", "1 object")
 
 
-def test_error_of_the_sync_resource_is_copied(make_config: MakeConfig, make_sync_resource: MakeSyncResource) -> None:
+def test_error_of_the_sync_resource_is_copied() -> None:
     status = {
         "state": "Error",
         "observedGeneration": 1,
@@ -119,9 +108,7 @@ def test_error_of_the_sync_resource_is_copied(make_config: MakeConfig, make_sync
     assert desired.ready == ("Ready", "False", "Refused", "document 3: no")
 
 
-def test_failed_function_is_an_error_even_while_the_old_objects_are_ready(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_failed_function_is_an_error_even_while_the_old_objects_are_ready() -> None:
     desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RenderingFailed("KeyError: 'a'"))
 
     assert desired.state == State.ERROR
@@ -129,53 +116,45 @@ def test_failed_function_is_an_error_even_while_the_old_objects_are_ready(
     assert desired.ready == ("Ready", "False", "RenderingFailed", "KeyError: 'a'")
 
 
-def test_long_message_is_shortened(make_config: MakeConfig) -> None:
+def test_long_message_is_shortened() -> None:
     desired = desired_status(make_config(), None, PermanentError("x" * 40_000))
 
     assert len(desired.rendered[3]) == 1024
 
 
-def test_module_config_that_is_being_deleted_is_deleting(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource
-) -> None:
+def test_module_config_that_is_being_deleted_is_deleting() -> None:
     desired = desired_status(make_config(deleting=True), make_sync_resource(TEXT, status=READY), None)
 
     assert desired.state == State.DELETING
     assert desired.ready[:3] == ("Ready", "False", "Deleting")
 
 
-def test_unchanged_status_is_not_written_again(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
-) -> None:
+def test_unchanged_status_is_not_written_again() -> None:
     desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
-    written = with_status(make_config(), status_document(make_config(), desired, now))
+    written = with_status(make_config(), status_document(make_config(), desired, NOW))
 
-    assert status_document(written, desired, now + timedelta(hours=1)) is None
+    assert status_document(written, desired, NOW + timedelta(hours=1)) is None
 
 
-def test_new_generation_is_observed_although_nothing_else_changed(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
-) -> None:
+def test_new_generation_is_observed_although_nothing_else_changed() -> None:
     desired = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
-    status = status_document(make_config(), desired, now)
+    status = status_document(make_config(), desired, NOW)
     later = with_status(make_config(generation=2), status)
 
-    document = status_document(later, desired, now + timedelta(hours=1))
+    document = status_document(later, desired, NOW + timedelta(hours=1))
 
     assert document is not None
     assert document["status"]["observedGeneration"] == 2
     times = {condition["lastTransitionTime"] for condition in document["status"]["conditions"]}
-    assert times == {"2026-11-21T12:00:00Z"}  # no condition changed its status
+    assert times == {"2026-11-01T12:00:00Z"}  # no condition changed its status
 
 
-def test_transition_time_changes_with_the_status(
-    make_config: MakeConfig, make_sync_resource: MakeSyncResource, now: datetime
-) -> None:
+def test_transition_time_changes_with_the_status() -> None:
     ready = desired_status(make_config(), make_sync_resource(TEXT, status=READY), RENDERING)
-    before = with_status(make_config(), status_document(make_config(), ready, now))
+    before = with_status(make_config(), status_document(make_config(), ready, NOW))
     failed = desired_status(make_config(), None, RenderingFailed("no"))
 
-    document = status_document(before, failed, now + timedelta(hours=1))
+    document = status_document(before, failed, NOW + timedelta(hours=1))
 
     assert document is not None
-    assert {each["lastTransitionTime"] for each in document["status"]["conditions"]} == {"2026-11-21T13:00:00Z"}
+    assert {each["lastTransitionTime"] for each in document["status"]["conditions"]} == {"2026-11-01T13:00:00Z"}

@@ -1,7 +1,6 @@
 """One reconcile: the writes, their order, and the status."""
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -13,10 +12,8 @@ from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from lifecycle_manager_api import ModuleConfig, SyncResource
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
-
-MakeConfig = Callable[..., ModuleConfig]
-MakeSyncResource = Callable[..., SyncResource]
-
+from tests.clocks import ManualClock
+from tests.unit.module_manager.configs import KEY, make_config, make_sync_resource
 
 T = TypeVar("T", ModuleConfig, SyncResource)
 
@@ -81,7 +78,9 @@ class ControlPlane:
 
 @pytest.fixture
 def plane() -> ControlPlane:
-    return ControlPlane()
+    plane = ControlPlane()
+    plane.configs[KEY] = make_config()
+    return plane
 
 
 @module_manager("cloud-resources", crd=dict)
@@ -92,29 +91,16 @@ def servers(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": volume["name"]}, "data": volume}
 
 
-class FixedClock:
-    def __init__(self, now: datetime) -> None:
-        self.seconds = 0.0
-        self._now = now
-
-    def now(self) -> datetime:
-        return self._now
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-
 class Loop:
     def __init__(
         self,
         plane: ControlPlane,
-        now: datetime,
         manager: ModuleManager[dict[str, Any]] = servers,
         *,
         settle_seconds: float = 0,
     ) -> None:
         self.state = KeyState()
-        self.clock = FixedClock(now)
+        self.clock = ManualClock()
         self.reconciler = Reconciler(
             manager,
             plane.configs,
@@ -126,41 +112,36 @@ class Loop:
             resync_seconds=600,
         )
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        return await self.reconciler.reconcile(key, Causes(), self.state)
+    async def reconcile(self) -> Result:
+        return await self.reconciler.reconcile(KEY, Causes(), self.state)
 
 
-async def test_sync_resource_is_written_before_the_status(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config()
-
-    await Loop(plane, now).reconcile(key)
+async def test_sync_resource_is_written_before_the_status(plane: ControlPlane) -> None:
+    await Loop(plane).reconcile()
 
     assert plane.kinds() == ["SyncResource", "status"]
 
 
-async def test_second_reconcile_writes_nothing(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config()
-    loop = Loop(plane, now)
-    await loop.reconcile(key)
+async def test_second_reconcile_writes_nothing(plane: ControlPlane) -> None:
+    loop = Loop(plane)
+    await loop.reconcile()
     plane.written.clear()
 
-    assert await loop.reconcile(key) == Result(requeue_after=600)
+    assert await loop.reconcile() == Result(requeue_after=600)
     assert plane.written == []
 
 
-async def test_change_and_its_reversal_are_both_written_although_the_cache_is_behind(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
+async def test_change_and_its_reversal_are_both_written_although_the_cache_is_behind(plane: ControlPlane) -> None:
     text = make_config().spec.resource
     changed = text.replace("10.250.0.10", "10.250.0.11")
-    loop = Loop(plane, now, settle_seconds=60)
-    for config in (make_config(text), make_config(changed, version="101"), make_config(text, version="102")):
-        plane.configs[key] = config
-        await loop.reconcile(key)
+    loop = Loop(plane, settle_seconds=60)
+    for config in (
+        make_config(text),
+        make_config(changed, resourceVersion="101"),
+        make_config(text, resourceVersion="102"),
+    ):
+        plane.configs[KEY] = config
+        await loop.reconcile()
 
     texts = [document["spec"]["resource"] for kind, document in plane.written if kind == "SyncResource"]
 
@@ -168,100 +149,57 @@ async def test_change_and_its_reversal_are_both_written_although_the_cache_is_be
     assert texts[0] == texts[2] != texts[1]
 
 
-async def test_processing_is_not_written_immediately(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config()
-
-    result = await Loop(plane, now, settle_seconds=60).reconcile(key)
+async def test_processing_is_not_written_immediately(plane: ControlPlane) -> None:
+    result = await Loop(plane, settle_seconds=60).reconcile()
 
     assert plane.kinds() == ["SyncResource"]
     assert result.requeue_after == 60
 
 
-async def test_own_write_that_comes_back_renders_nothing_again(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    runs = list[str]()
+async def test_processing_is_written_after_it_has_lasted(plane: ControlPlane) -> None:
+    loop = Loop(plane, settle_seconds=60)
+    await loop.reconcile()
 
-    @module_manager("cloud-resources", crd=dict)
-    def counted(config: dict[str, Any]) -> list[dict[str, Any]]:
-        runs.append(config["metadata"]["name"])
-        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}]
-
-    plane.configs[key] = make_config()
-    loop = Loop(plane, now, counted, settle_seconds=60)
-    await loop.reconcile(key)
-    loop.clock.seconds += 20
-    assert await loop.reconcile(key) == Result(requeue_after=40)
-    assert len(runs) == 1
-
-    edited = plane.sync_resources.answers[key]
-    metadata = msgspec.structs.replace(edited.metadata, resource_version="2000")
-    plane.sync_resources[key] = msgspec.structs.replace(edited, metadata=metadata)
-    await loop.reconcile(key)
-    assert len(runs) == 2
-
-
-async def test_processing_is_written_after_it_has_lasted(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config()
-    loop = Loop(plane, now, settle_seconds=60)
-    await loop.reconcile(key)
-
-    loop.clock.seconds += 60
-    await loop.reconcile(key)
+    loop.clock.advance(60)
+    await loop.reconcile()
 
     assert plane.kinds() == ["SyncResource", "status"]
 
 
-async def test_ready_is_written_immediately(
-    plane: ControlPlane,
-    key: ObjectKey,
-    make_config: MakeConfig,
-    now: datetime,
-) -> None:
-    plane.configs[key] = make_config()
-    loop = Loop(plane, now, settle_seconds=60)
-    await loop.reconcile(key)
+async def test_ready_is_written_immediately(plane: ControlPlane) -> None:
+    loop = Loop(plane, settle_seconds=60)
+    await loop.reconcile()
     applied = await plane.sync_resource(plane.written[0][1])
     status = {"state": "Ready", "observedGeneration": applied.metadata.generation}
-    plane.sync_resources[key] = msgspec.structs.replace(applied, status=msgspec.convert(status, type(applied.status)))
+    plane.sync_resources[KEY] = msgspec.structs.replace(applied, status=msgspec.convert(status, type(applied.status)))
 
-    await loop.reconcile(key)
+    await loop.reconcile()
 
     kind, document = plane.written[-1]
     assert (kind, document["status"]["state"]) == ("status", "Ready")
 
 
-async def test_failure_is_written_to_the_status_and_retried(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
+async def test_failure_is_written_to_the_status_and_retried(plane: ControlPlane) -> None:
     @module_manager("cloud-resources", crd=dict)
     def broken(config: dict[str, Any]) -> None:
         raise OSError("no route")
 
-    plane.configs[key] = make_config()
-
     with pytest.raises(RenderingFailed, match="OSError: no route"):
-        await Loop(plane, now, broken).reconcile(key)
+        await Loop(plane, broken).reconcile()
     ((kind, document),) = plane.written
     assert kind == "status"
     assert document["status"]["state"] == "Error"
 
 
 async def test_refusal_of_the_control_plane_is_in_the_status_and_one_line_of_the_log(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime, monkeypatch: pytest.MonkeyPatch
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(_: Mapping[str, Any]) -> SyncResource:
         raise Forbidden(403, "Forbidden", "its CRD is terminating")
 
     monkeypatch.setattr(plane, "sync_resource", refuse)
-    plane.configs[key] = make_config()
-
     with pytest.raises(Forbidden):  # logged in one line; other exceptions are mistakes, with their traces
-        await Loop(plane, now).reconcile(key)
+        await Loop(plane).reconcile()
     ((kind, document),) = plane.written
     rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
     assert (kind, rendered["reason"]) == ("status", "SyncResourceRefused")
@@ -278,38 +216,27 @@ TOO_LONG = {"causes": [{"reason": "FieldValueTooLong", "field": "spec.resource",
     ],
 )
 async def test_what_is_refused_for_its_size_is_reported_once_and_not_retried(
-    plane: ControlPlane,
-    key: ObjectKey,
-    make_config: MakeConfig,
-    now: datetime,
-    monkeypatch: pytest.MonkeyPatch,
-    refusal: Exception,
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
     async def refuse(_: Mapping[str, Any]) -> SyncResource:
         raise refusal
 
     monkeypatch.setattr(plane, "sync_resource", refuse)
-    plane.configs[key] = make_config()
-
-    assert await Loop(plane, now).reconcile(key) == Result()
+    assert await Loop(plane).reconcile() == Result()
     ((_, document),) = plane.written
     rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
     assert rendered["reason"] == "ObjectsRefused"
     assert "the largest is ConfigMap media (v1) with 138" in rendered["message"]
 
 
-async def test_objects_that_are_too_large_are_reported_and_neither_written_nor_retried(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
+async def test_objects_that_are_too_large_are_reported_and_neither_written_nor_retried(plane: ControlPlane) -> None:
     @module_manager("cloud-resources", crd=dict)
     def large(_: dict[str, Any]) -> Iterator[dict[str, Any]]:
         for name in ("one", "two"):
             data = {"text": "x" * (MAX_TEXT_BYTES // 2)}
             yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
-    plane.configs[key] = make_config()
-
-    assert await Loop(plane, now, large).reconcile(key) == Result()
+    assert await Loop(plane, large).reconcile() == Result()
     ((kind, document),) = plane.written
     assert kind == "status"
     rendered = next(each for each in document["status"]["conditions"] if each["type"] == "Rendered")
@@ -317,57 +244,46 @@ async def test_objects_that_are_too_large_are_reported_and_neither_written_nor_r
     assert f"more than the maximum of {MAX_TEXT_BYTES}" in rendered["message"]
 
 
-async def test_permanent_error_is_written_to_the_status_and_not_retried(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config(make_config().spec.resource.replace("10.250.0.10", "nowhere"))
+async def test_permanent_error_is_written_to_the_status_and_not_retried(plane: ControlPlane) -> None:
+    plane.configs[KEY] = make_config(make_config().spec.resource.replace("10.250.0.10", "nowhere"))
 
-    assert await Loop(plane, now).reconcile(key) == Result()
+    assert await Loop(plane).reconcile() == Result()
     ((_, document),) = plane.written
     reasons = {each["type"]: each["reason"] for each in document["status"]["conditions"]}
     assert reasons == {"Rendered": "NoSuchServer", "Ready": "NoSuchServer"}
 
 
-async def test_module_config_without_a_module_cr_does_not_change_the_objects(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config("")
+async def test_module_config_without_a_module_cr_does_not_change_the_objects(plane: ControlPlane) -> None:
+    plane.configs[KEY] = make_config("")
 
-    await Loop(plane, now).reconcile(key)
+    await Loop(plane).reconcile()
 
     assert plane.kinds() == ["status"]
 
 
-async def test_module_config_that_is_being_deleted_gets_only_a_status(
-    plane: ControlPlane, key: ObjectKey, make_config: MakeConfig, now: datetime
-) -> None:
-    plane.configs[key] = make_config(deleting=True)
+async def test_module_config_that_is_being_deleted_gets_only_a_status(plane: ControlPlane) -> None:
+    plane.configs[KEY] = make_config(deleting=True)
 
-    await Loop(plane, now).reconcile(key)
+    await Loop(plane).reconcile()
 
     ((kind, document),) = plane.written
     assert (kind, document["status"]["state"]) == ("status", "Deleting")
 
 
-async def test_deleted_module_config_causes_no_write(plane: ControlPlane, key: ObjectKey, now: datetime) -> None:
-    assert await Loop(plane, now).reconcile(key) == Result()
+async def test_deleted_module_config_causes_no_write(plane: ControlPlane) -> None:
+    plane.configs.cached.clear()
+    assert await Loop(plane).reconcile() == Result()
     assert plane.written == []
 
 
-async def test_sync_resource_of_a_config_that_is_being_deleted_is_deleted_once(
-    plane: ControlPlane,
-    key: ObjectKey,
-    make_config: MakeConfig,
-    make_sync_resource: MakeSyncResource,
-    now: datetime,
-) -> None:
-    plane.configs[key] = make_config(deleting=True)
-    plane.sync_resources[key] = make_sync_resource()
-    loop = Loop(plane, now)
+async def test_sync_resource_of_a_config_that_is_being_deleted_is_deleted_once(plane: ControlPlane) -> None:
+    plane.configs[KEY] = make_config(deleting=True)
+    plane.sync_resources[KEY] = make_sync_resource()
+    loop = Loop(plane)
 
-    await loop.reconcile(key)
-    plane.sync_resources[key] = make_sync_resource(deleting=True)
-    await loop.reconcile(key)
+    await loop.reconcile()
+    plane.sync_resources[KEY] = make_sync_resource(deleting=True)
+    await loop.reconcile()
 
     assert plane.kinds().count("deleted") == 1
     assert "SyncResource" not in plane.kinds()

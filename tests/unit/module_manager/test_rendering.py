@@ -1,7 +1,6 @@
 """Rendering the text of a Module CR to the text of a SyncResource."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,8 +9,9 @@ import pytest
 from kube_runtime import parse_objects
 from kyma_module_manager import ModuleContext, ModuleCrUnreadable, ObjectsRefused, module_manager
 from kyma_module_manager.rendering import decode_module_cr, encode_objects, render
-from lifecycle_manager_api import ModuleConfig, ObjectMeta
+from lifecycle_manager_api import ObjectMeta
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
+from tests.unit.module_manager.configs import make_config
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -120,7 +120,7 @@ def test_text_that_is_too_large_as_yaml_is_json() -> None:
     assert [each.document for each in parse_objects(text)] == documents
 
 
-async def test_rendering_twice_gives_the_same_text(make_config: Callable[..., ModuleConfig]) -> None:
+async def test_rendering_twice_gives_the_same_text() -> None:
     @module_manager("cloud-resources", crd=dict)
     def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
         return [thing(data={"server": config["spec"]["nfsVolumes"][0]["server"]})]
@@ -130,7 +130,7 @@ async def test_rendering_twice_gives_the_same_text(make_config: Callable[..., Mo
     assert (await render(objects, context)).text == (await render(objects, context)).text
 
 
-async def test_large_text_is_read_outside_the_event_loop(make_config: Callable[..., ModuleConfig]) -> None:
+async def test_large_text_is_read_outside_the_event_loop() -> None:
     threads: list[int] = []
 
     class Recorded(msgspec.Struct):

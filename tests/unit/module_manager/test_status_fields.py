@@ -1,6 +1,6 @@
 """Fields that a manager adds to the status of the Module CR, and the state of its objects that it may read for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -25,11 +25,10 @@ from kyma_module_manager.testing import render_module_cr, synced_object
 from lifecycle_manager.contract import verdict
 from lifecycle_manager_api import ModuleConfig, State, SyncResource
 from tests import builders
+from tests.unit.module_manager.configs import NOW, make_config
 
-MakeConfig = Callable[..., ModuleConfig]
 THING = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing"}}
 TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: thing\n"
-NOW = builders.NOW
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -42,7 +41,7 @@ def things() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def context(make_config: MakeConfig) -> ModuleContext:
+def context() -> ModuleContext:
     return ModuleContext(make_config())
 
 
@@ -143,7 +142,7 @@ def module_status(config: ModuleConfig | None) -> Any:
     return msgspec.json.decode(config.status.module_status)
 
 
-def test_fields_are_written_once_and_go_when_the_function_returns_none(make_config: MakeConfig) -> None:
+def test_fields_are_written_once_and_go_when_the_function_returns_none() -> None:
     first = written(make_config(), Rendering((), TEXT, {"volumes": 2}))
     assert module_status(first) == {"volumes": 2}
     assert first is not None
@@ -152,14 +151,14 @@ def test_fields_are_written_once_and_go_when_the_function_returns_none(make_conf
     assert module_status(written(first, Rendering((), TEXT))) is None
 
 
-def test_failed_run_and_deletion_keep_the_fields(make_config: MakeConfig) -> None:
+def test_failed_run_and_deletion_keep_the_fields() -> None:
     first = written(make_config(), Rendering((), TEXT, {"volumes": 2}))
     assert first is not None
     assert module_status(written(first, RenderingFailed("KeyError"))) == {"volumes": 2}
     assert module_status(written(first, None)) == {"volumes": 2}
 
 
-def test_nothing_is_synced_before_the_first_report(make_config: MakeConfig) -> None:
+def test_nothing_is_synced_before_the_first_report() -> None:
     assert ModuleContext(make_config()).synced() == Synced()
     unreported = builders.sync_resource()
     assert ModuleContext(make_config(), unreported).synced() == Synced()
@@ -179,7 +178,7 @@ def reported(generation: int) -> SyncResource:
 
 
 @pytest.mark.parametrize(("generation", "is_current"), [(1, False), (2, True)])
-def test_state_of_all_objects_and_of_each_is_synced(make_config: MakeConfig, generation: int, is_current: bool) -> None:
+def test_state_of_all_objects_and_of_each_is_synced(generation: int, is_current: bool) -> None:
     synced = ModuleContext(make_config(), reported(generation)).synced()
     assert (synced.state, synced.reason, synced.is_current) == (State.PROCESSING, "ObjectsNotReady", is_current)
     assert synced.message == "StatefulSet db: 0 of 1 replica is ready"
