@@ -60,8 +60,6 @@ class KeyState:
     """When the first change was seen that is not reconciled yet."""
     written_at: float | None = None
     """When its SyncResource was last written."""
-    waits_with: tuple[str, str] | None = None
-    """The versions of ModuleConfig and SyncResource with which it waits for Lifecycle Manager."""
 
     def note_change(self, now: float) -> None:
         """Note a change."""
@@ -110,29 +108,21 @@ class Reconciler(Generic[T]):
         changed_at, state.changed_at = state.changed_at, None
         if config is None:
             return Attempt()
-        if state.waits_with == self._versions(key, config) and (remaining := self._settling_seconds(state)) > 0:
-            return Attempt(requeue_after=remaining)  # its own write came back before the answer to it
         outcome = await self._render(key, config)
         if isinstance(outcome, Rendering):
             outcome = await self._write_sync_resource(key, config, outcome, state=state, changed_at=changed_at)
         elif outcome is None:
             await self._delete_sync_resource(key)
         desired = desired_status(config, self.sync_resources.get(key), outcome)
-        if desired.state == State.PROCESSING and (remaining := self._settling_seconds(state)) > 0:
-            state.waits_with = self._versions(key, config)
-            return Attempt(requeue_after=remaining)
+        if desired.state == State.PROCESSING and state.written_at is not None:
+            # Until then Lifecycle Manager may report the last write.
+            remaining = state.written_at + self.settle_seconds - self.clock.monotonic()
+            if remaining > 0:
+                return Attempt(requeue_after=remaining)
         await self._write_status(config, desired)
         if isinstance(outcome, SyncFailed):
             return Attempt(failure=outcome)
         return Attempt(requeue_after=self.resync_seconds)
-
-    def _settling_seconds(self, state: KeyState) -> float:
-        """Return for how many more seconds Lifecycle Manager may report the last write before Processing is shown."""
-        return 0.0 if state.written_at is None else state.written_at + self.settle_seconds - self.clock.monotonic()
-
-    def _versions(self, key: ObjectKey, config: ModuleConfig) -> tuple[str, str]:
-        existing = self.sync_resources.get(key)
-        return config.metadata.resource_version, existing.metadata.resource_version if existing is not None else ""
 
     async def _render(self, key: ObjectKey, config: ModuleConfig) -> Rendering | SyncFailed | None:
         if config.metadata.being_deleted:
