@@ -7,7 +7,7 @@ import pytest
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.modulectl.config import read_config
 from kyma_module_manager.project.reading import read_project
-from tests.unit.module_manager.test_modulectl import harbour, klm  # noqa: F401
+from tests.unit.module_manager.command_line import klm
 
 CRD = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: odd}\n"
 
@@ -16,23 +16,21 @@ SPEC = "spec: {group: g, names: {kind: K, plural: ks}, scope: Namespaced, versio
 
 
 @pytest.mark.parametrize("spec", ["", SPEC])
-def test_broken_crd_of_a_manifest_is_named(harbour: Path, spec: str) -> None:  # noqa: F811
+def test_broken_crd_of_a_manifest_is_named(harbour: Path, spec: str) -> None:
     config = harbour / "module-config.yaml"
     with (harbour / read_config(config).manifest).open("a") as file:
         file.write("\n" + CRD + spec)
-    done = klm("validate", config)
-    assert done.exit_code == 2
-    assert "CustomResourceDefinition odd" in done.output
+    assert "CustomResourceDefinition odd" in klm("validate", config, status=2)
 
 
-def test_template_that_can_not_be_written_is_named(harbour: Path) -> None:  # noqa: F811
+def test_template_that_can_not_be_written_is_named(harbour: Path) -> None:
     (harbour / "file").write_text("")
-    done = klm(
+    printed = klm(
         "create", "--config-file", harbour / "module-config.yaml", "--module-sources-git-directory", harbour,
         "--output", harbour / "file" / "template.yaml", "--output-constructor-file", harbour / "constructor.yaml",
+        status=1,
     )  # fmt: skip
-    assert done.exit_code == 1
-    assert "can't be written" in done.output
+    assert "can't be written" in printed
 
 
 @pytest.mark.parametrize("text", ["tool = 3", "[tool]\nkyma-module = 3"])
@@ -51,6 +49,4 @@ def test_manager_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_new_project_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = klm("new", "greeting", "--dir", tmp_path / "file" / "greeting")
-    assert done.exit_code == 2
-    assert "--dir" in done.output
+    assert "--dir" in klm("new", "greeting", "--dir", tmp_path / "file" / "greeting", status=2)

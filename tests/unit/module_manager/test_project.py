@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from kube_runtime import dump_yaml, load_yaml, parse_objects
 from kyma_module_manager import DeclarationError
 from kyma_module_manager.project.checks import notices, require_well_formed, run_checks
-from kyma_module_manager.project.generation import generate_project, rendered_project
+from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.project.packing import pack
 from kyma_module_manager.project.reading import ModuleProject, read_project
 from kyma_oci import Blob
-from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate
+from lifecycle_manager_api import ModuleTemplate
 
 Edit = Callable[[str, str, str], None]
 
@@ -51,17 +51,6 @@ def edit(project: Path) -> Edit:
 
 def problems(project: Path) -> dict[str, tuple[str, ...]]:
     return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
-
-
-@pytest.mark.parametrize("program", ["klm", "kyma-module-manager"])
-def test_readme_names_the_command_that_made_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
-) -> None:
-    monkeypatch.setattr(sys, "argv", [f"/usr/bin/{program}", "module", "new"])
-    names = ModuleNames.of("readme", kind="Mixer", group="mixer.example.com")
-    text = rendered_project(names)["README.md"]
-    assert f"    {program} module package --registry" in text
-    assert ("kyma-module-manager module" in text) is (program == "kyma-module-manager")
 
 
 def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edit) -> None:
@@ -124,6 +113,7 @@ def test_new_project_passes_every_check(project: Path) -> None:
 
     assert len(results) == 11
     assert problems(project) == {}
+    assert list(notices(read_project(project))) == []
 
 
 def test_tests_of_a_new_project_pass_without_a_warning(project: Path) -> None:
@@ -252,31 +242,6 @@ def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit:
     assert found.endswith("create, delete, get, patch ConfigMap of core")
 
 
-def test_new_project_without_the_flag_passes_every_check_and_has_module_config_off(tmp_path: Path) -> None:
-    generate_project(ModuleNames.of("without-module-config"), tmp_path)
-
-    (template,) = read_project(tmp_path).of_kind("ModuleTemplate")
-    assert template["spec"]["enableModuleConfig"] is False
-    assert problems(tmp_path) == {}
-
-
-def test_new_project_with_the_flag_has_module_config_on(project: Path) -> None:
-    (template,) = read_project(project).of_kind("ModuleTemplate")
-
-    assert template["spec"]["enableModuleConfig"] is True
-    assert list(notices(read_project(project))) == []
-
-
-@pytest.mark.parametrize("line", ["  enableModuleConfig: false\n", ""], ids=["false", "absent"])
-def test_template_without_module_config_is_valid_and_has_a_notice(project: Path, edit: Edit, line: str) -> None:
-    edit("module/module-template.yaml", "  enableModuleConfig: true\n", line)
-
-    (notice,) = notices(read_project(project))
-    assert "writes no ModuleConfig, so the manager's function is never called" in notice
-    assert "installed by its Manifest alone" in notice
-    assert problems(project) == {}
-
-
 def test_module_without_module_config_needs_no_manager(project: Path, edit: Edit) -> None:
     edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
     (project / "pyproject.toml").unlink()
@@ -290,31 +255,6 @@ def test_module_with_module_config_needs_a_manager(project: Path) -> None:
 
     (found,) = problems(project)["all parts of the module are present"]
     assert found.startswith("pyproject.toml names no manager")
-
-
-@pytest.mark.parametrize(("flag", "packed"), [(None, True), (True, True), (False, False)])
-def test_packing_changes_enable_module_config_only_when_given(
-    project: Path, *, flag: bool | None, packed: bool
-) -> None:
-    component = pack(read_project(project), "registry.example.com", enable_module_config=flag)
-
-    assert component.module_template["spec"]["enableModuleConfig"] is packed
-    assert "enableModuleConfig: true" in (project / "module" / "module-template.yaml").read_text()
-
-
-def test_packing_turns_module_config_on_in_a_project_that_has_it_off(project: Path, edit: Edit) -> None:
-    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
-
-    component = pack(read_project(project), "registry.example.com", enable_module_config=True)
-
-    assert component.module_template["spec"]["enableModuleConfig"] is True
-
-
-def test_file_with_invalid_yaml_is_named(project: Path) -> None:
-    (project / "module" / "example.yaml").write_text("a: [")
-
-    with pytest.raises(DeclarationError, match=r"example\.yaml"):
-        read_project(project)
 
 
 def test_packed_module_refers_to_its_layers(project: Path) -> None:
@@ -346,12 +286,6 @@ def test_packing_again_replaces_the_resources_of_the_last_time(project: Path, ed
 
     component = packed.module_template["spec"]["descriptor"]["component"]
     assert [each["name"] for each in component["resources"]] == ["manager-image", "raw-manifest", "default-cr"]
-
-
-def test_project_has_one_module_template_and_one_release(project: Path) -> None:
-    read = read_project(project)
-
-    assert len(read.of_kind(ModuleTemplate.KIND)) == len(read.of_kind(ModuleReleaseMeta.KIND)) == 1
 
 
 def _content(blob: Blob) -> tuple[str, str]:
