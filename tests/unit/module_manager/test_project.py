@@ -258,7 +258,7 @@ def test_module_with_module_config_needs_a_manager(project: Path) -> None:
 
 
 def test_packed_module_refers_to_its_layers(project: Path) -> None:
-    packed = pack(read_project(project), "registry.example.com", path="modules")
+    packed = pack(read_project(project), "registry.example.com/modules")
 
     component = packed.module_template["spec"]["descriptor"]["component"]
     digests = {each["access"]["localReference"] for each in component["resources"]}
@@ -282,7 +282,7 @@ def test_packing_again_replaces_the_resources_of_the_last_time(project: Path, ed
     resources = "resources: [{name: raw-manifest, version: 0.0.1}, {name: manager-image, version: 0.1.0}]"
     edit("module/module-template.yaml", "resources: []", resources)
 
-    packed = pack(read_project(project), "registry.example.com", path="modules")
+    packed = pack(read_project(project), "registry.example.com/modules")
 
     component = packed.module_template["spec"]["descriptor"]["component"]
     assert [each["name"] for each in component["resources"]] == ["manager-image", "raw-manifest", "default-cr"]

@@ -8,7 +8,7 @@ from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.reading import Document, ModuleProject
-from kyma_oci.descriptor import RAW_MANIFEST
+from kyma_oci.descriptor import RAW_MANIFEST, TAR
 from kyma_oci.packing import (
     Blob,
     config_of,
@@ -21,6 +21,9 @@ from kyma_oci.packing import (
 )
 
 DEFAULT_CR = "default-cr"
+PLAIN_TEXT = "PlainText"
+Signed = Callable[[Document], Document]
+"""Returns a descriptor with a signature."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,11 @@ class PackedModule:
     module_template: Document
 
     @classmethod
-    def of(cls, descriptor: Document, layers: Mapping[str, Blob], path: str, module_template: Document) -> Self:
-        """Return the component of a descriptor, with its layers by their resources."""
+    def of(cls, descriptor: Document, layers: Mapping[str, Blob], registry: str, module_template: Document) -> Self:
+        """Return the component of a descriptor, with its layers by their resources, for a path of a registry."""
         component, layer = descriptor["component"], descriptor_layer(dump_yaml(descriptor))
         return cls(
-            repository=repository_of(component["name"], path),
+            repository=repository_of(component["name"], registry.partition("/")[2]),
             tag=tag_of(component["version"]),
             config=config_of(layer),
             layers=(layer, *layers.values()),
@@ -50,11 +53,10 @@ def pack(
     project: ModuleProject,
     registry: str,
     *,
-    path: str = "",
     enable_module_config: bool | None = None,
-    signed: Callable[[Document], Document] | None = None,
+    signed: Signed | None = None,
 ) -> PackedModule:
-    """Pack a project for a repository path of a registry. Raises DeclarationError if a part is missing.
+    """Pack a project for a registry and a path there. Raises DeclarationError if a part is missing.
 
     `enable_module_config` replaces the field of that name in the project's ModuleTemplate; None keeps it. `signed`
     returns the descriptor with a signature.
@@ -70,32 +72,34 @@ def pack(
     layers = {RAW_MANIFEST: file_layer("raw-manifest.yaml", objects)}
     if (default := template["spec"].get("data")) is not None:
         layers[DEFAULT_CR] = file_layer("default-cr.yaml", dump_yaml(default))
-    descriptor = _descriptor(component, f"{registry}/{path}".rstrip("/"), layers)
-    descriptor = descriptor if signed is None else signed(descriptor)
+    others = [each for each in component.get("resources") or [] if each.get("name") not in {RAW_MANIFEST, DEFAULT_CR}]
+    described = {
+        "name": component["name"],
+        "version": component["version"],
+        "provider": component.get("provider") or "kyma-project.io",
+        **({"labels": component["labels"]} if component.get("labels") else {}),
+        "sources": component.get("sources") or [],
+        "componentReferences": component.get("componentReferences") or [],
+        "resources": others,
+    }
+    descriptor = descriptor_of(described, layers, registry, signed)
     changed: Document = {"descriptor": descriptor}
     if enable_module_config is not None:
         changed["enableModuleConfig"] = enable_module_config
-    return PackedModule.of(descriptor, layers, path, template | {"spec": template["spec"] | changed})
+    return PackedModule.of(descriptor, layers, registry, template | {"spec": template["spec"] | changed})
 
 
-def _descriptor(component: Document, base_url: str, layers: Mapping[str, Blob]) -> Document:
-    version = component["version"]
-    return {
-        "meta": {"schemaVersion": "v2"},
-        "component": {
-            "name": component["name"],
-            "version": version,
-            "provider": component.get("provider") or "kyma-project.io",
-            **({"labels": component["labels"]} if component.get("labels") else {}),
-            "repositoryContexts": [context_of(base_url)],
-            "sources": component.get("sources") or [],
-            "componentReferences": component.get("componentReferences") or [],
-            "resources": [
-                *(each for each in component.get("resources") or [] if each.get("name") not in _PACKED),
-                *(resource_of(name, version, layer) for name, layer in layers.items()),
-            ],
-        },
+def descriptor_of(
+    component: Document, layers: Mapping[str, Blob], registry: str, signed: Signed | None = None
+) -> Document:
+    """Return the descriptor of a component with the layers as further resources, `signed` where that is given."""
+    local = [
+        resource_of(name, component["version"], blob, kind="directoryTree" if blob.media_type == TAR else PLAIN_TEXT)
+        for name, blob in layers.items()
+    ]
+    described = component | {
+        "repositoryContexts": [context_of(registry)],
+        "resources": [*component["resources"], *local],
     }
-
-
-_PACKED = frozenset({RAW_MANIFEST, DEFAULT_CR})
+    descriptor: Document = {"meta": {"schemaVersion": "v2"}, "component": described}
+    return descriptor if signed is None else signed(descriptor)

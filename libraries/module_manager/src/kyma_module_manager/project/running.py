@@ -2,7 +2,7 @@
 
 import asyncio
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,9 +24,9 @@ from kyma_module_manager.project.modulectl.component import pack_module
 from kyma_module_manager.project.modulectl.module import commit_of, config_file
 from kyma_module_manager.project.modulectl.running import checked_module, project_of, validate_module
 from kyma_module_manager.project.names import ModuleNames
-from kyma_module_manager.project.packing import PackedModule, pack
+from kyma_module_manager.project.packing import PackedModule, Signed, pack
 from kyma_module_manager.project.printing import print_line, print_notice, print_problem, print_result, shown, tally
-from kyma_module_manager.project.reading import Document, kind_of, read_project
+from kyma_module_manager.project.reading import kind_of, read_project
 from kyma_module_manager.project.status import status_notices
 from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
@@ -115,14 +115,16 @@ def push(
     `sources` is the Git repository of a module of modulectl, `key` the file with the private key that signs the
     component's descriptor.
     """
-    folder, registry = module.parent if module.is_file() else module, registry.partition("://")[2] or registry
+    folder = module.parent if module.is_file() else module
+    host, _, path = (registry.partition("://")[2] or registry).partition("/")
+    registry = "/".join(filter(None, (host, path.strip("/"))))
     target = output or folder / "dist" / "module-template.yaml"
     try:
         check_target(target, () if output else (target.parent,))
         signed = _signer(key) if key is not None else None
         packed = _pack(module, registry, sources, enable_module_config=enable_module_config, signed=signed)
         component = packed.component
-        address = f"{'http' if plain_http else 'https'}://{registry.partition('/')[0]}"
+        address = f"{'http' if plain_http else 'https'}://{host}"
         artifact = artifact_in(address, component.repository, component.tag, plain_http=plain_http)
         digest = asyncio.run(_push(artifact, login, component))
         replace_file(target, dump_yaml(component.module_template))
@@ -149,29 +151,25 @@ def _pack(
     sources: Path,
     *,
     enable_module_config: bool | None,
-    signed: Callable[[Document], Document] | None,
+    signed: Signed | None,
 ) -> _Packed:
     """Pack a module with all its objects. Raises DeclarationError."""
-    host, _, below = registry.partition("/")
-    path = below.strip("/")
     if (file := config_file(module)) is not None:
         found, commit = checked_module(file), commit_of(sources)
-        component = pack_module(
-            found, commit, host, path=path, enable_module_config=enable_module_config, signed=signed
-        )
+        component = pack_module(found, commit, registry, enable_module_config=enable_module_config, signed=signed)
         return _Packed(component, tally(each.kind for each in found.objects), found.warnings)
     project = read_project(module)
     if project.left_out:
         raise DeclarationError("\n".join((*project.left_out, "nothing was pushed")))
     require_well_formed(project)
-    component = pack(project, host, path=path, enable_module_config=enable_module_config, signed=signed)
+    component = pack(project, registry, enable_module_config=enable_module_config, signed=signed)
     unused = project.manager is not None and not component.module_template["spec"].get("enableModuleConfig")
     others = [f"not in the package: {each}" for each in project.others()]
     known = (*project.warnings, *others, *([no_module_config()] if unused else []))
     return _Packed(component, tally(each["kind"] for each in project.objects()), known)
 
 
-def _signer(key: Path) -> Callable[[Document], Document]:
+def _signer(key: Path) -> Signed:
     """Return what signs a descriptor. Raises DeclarationError, KeyUnreadable."""
     try:
         private = private_key_in(key.read_bytes(), str(key))

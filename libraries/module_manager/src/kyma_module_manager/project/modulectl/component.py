@@ -3,7 +3,7 @@
 OCM's program makes the component of the constructor; here it is made at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from kube_runtime import dump_yaml
@@ -11,17 +11,15 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.modulectl.config import as_group_version_kind, by_name, is_url
 from kyma_module_manager.project.modulectl.images import WorkloadImage, images_in
 from kyma_module_manager.project.modulectl.module import ModulectlModule
-from kyma_module_manager.project.packing import DEFAULT_CR, PackedModule
+from kyma_module_manager.project.packing import DEFAULT_CR, PLAIN_TEXT, PackedModule, Signed, descriptor_of
 from kyma_module_manager.project.reading import Document
 from kyma_oci import Blob
 from kyma_oci.descriptor import RAW_MANIFEST
 from kyma_oci.packing import (
     ARTIFACT_DIGEST,
-    context_of,
     digest_of,
     file_layer,
     provider_text,
-    resource_of,
 )
 from lifecycle_manager_api import ModuleTemplate, names
 
@@ -29,7 +27,7 @@ PROVIDER = "kyma-project.io"
 BUILT_BY = f"{PROVIDER}/built-by"
 THIRD_PARTY_IMAGE = {"name": "scan.security.kyma-project.io/type", "value": "third-party-image", "version": "v1"}
 MODULE_TEMPLATE = "moduletemplate"
-PLAIN_TEXT, ANY_CONTENT = "PlainText", "application/octet-stream"
+ANY_CONTENT = "application/octet-stream"
 
 
 def module_template(module: ModulectlModule, *, enable_module_config: bool | None = None) -> Document:
@@ -111,11 +109,10 @@ def pack_module(
     commit: str,
     registry: str,
     *,
-    path: str = "",
     enable_module_config: bool | None = None,
-    signed: Callable[[Document], Document] | None = None,
+    signed: Signed | None = None,
 ) -> PackedModule:
-    """Pack a module for a repository path of a registry, as OCM's program does it by the constructor.
+    """Pack a module for a registry and a path there, as OCM's program does it by the constructor.
 
     Raises DeclarationError for images that can't be `signed`.
     """
@@ -126,26 +123,14 @@ def pack_module(
     if signed is not None:
         _require_digests(module)
     layers[MODULE_TEMPLATE] = Blob(dump_yaml(template).encode(), ANY_CONTENT)
-    descriptor = _descriptor(component_of(module, commit), context_of(f"{registry}/{path}".rstrip("/")), layers)
-    descriptor = descriptor if signed is None else signed(descriptor)
-    return PackedModule.of(descriptor, layers, path, template)
-
-
-def _descriptor(component: Document, context: Document, layers: Mapping[str, Blob]) -> Document:
-    local = [
-        resource_of(name, component["version"], blob, kind=PLAIN_TEXT if name == MODULE_TEMPLATE else "directoryTree")
-        for name, blob in layers.items()
-    ]
-    return {
-        "meta": {"schemaVersion": "v2"},
-        "component": {
-            **component,
-            "provider": provider_text(component["provider"]),
-            "repositoryContexts": [context],
-            "componentReferences": [],
-            "resources": [*map(_with_digest, component["resources"]), *local],
-        },
+    component = component_of(module, commit)
+    component |= {
+        "provider": provider_text(component["provider"]),
+        "componentReferences": [],
+        "resources": [*map(_with_digest, component["resources"])],
     }
+    descriptor = descriptor_of(component, layers, registry, signed)
+    return PackedModule.of(descriptor, layers, registry, template)
 
 
 def _with_digest(image: Document) -> Document:
