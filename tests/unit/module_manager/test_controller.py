@@ -240,20 +240,21 @@ async def test_state_of_a_deleted_module_config_is_dropped(client: Client) -> No
         await eventually(lambda: manager.controller.state(key) is None)
 
 
-def test_new_content_is_a_trigger() -> None:
-    assert content_changed(Change(old=None, new=make_config()))
-    assert content_changed(Change(old=make_config(), new=make_config(generation=2)))
-    assert content_changed(Change(old=make_config(), new=make_config(deleting=True)))
-    assert content_changed(Change(old=make_config(), new=make_config(annotations={})))
-
-
-@pytest.mark.parametrize("status", [{}, {"state": "Ready"}])
-def test_status_of_a_module_config_is_not_a_trigger(status: dict[str, Any]) -> None:
-    assert not content_changed(Change(old=make_config(), new=make_config(resourceVersion="101", status=status)))
-
-
-def test_deleted_module_config_is_not_a_trigger() -> None:
-    assert not content_changed(Change(old=make_config(), new=None))
+@pytest.mark.parametrize(
+    ("old", "new", "triggers"),
+    [
+        (None, make_config(), True),
+        (make_config(), make_config(generation=2), True),
+        (make_config(), make_config(deleting=True), True),
+        (make_config(), make_config(annotations={}), True),
+        (make_config(), make_config(resourceVersion="101", status={"state": "Ready"}), False),
+        (make_config(), None, False),
+    ],
+)
+def test_new_content_of_a_module_config_is_a_trigger_and_a_new_status_is_not(
+    old: ModuleConfig | None, new: ModuleConfig | None, *, triggers: bool
+) -> None:
+    assert content_changed(Change(old=old, new=new)) is triggers
 
 
 async def test_own_write_of_a_sync_resource_is_not_a_trigger(client: Client) -> None:

@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from kyma_module_manager import PermanentError, Rendering, RenderingFailed
 from kyma_module_manager.plan import desired_status, status_document, sync_resource_document
-from lifecycle_manager_api import ModuleConfig, State, names
+from lifecycle_manager_api import ModuleConfig, State, SyncResource, names
 from tests.unit.module_manager.configs import NOW, make_config, make_sync_resource
 
 TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: thing\n"
@@ -56,28 +57,21 @@ def test_trace_annotations_are_copied_and_the_generation_is_named() -> None:
     assert document["metadata"]["annotations"][names.MODULE_CONFIG_GENERATION] == str(config.metadata.generation)
 
 
-def test_unchanged_text_is_not_written() -> None:
-    assert sync_resource_document(make_config(), make_sync_resource(TEXT), RENDERING) is None
-
-
-def test_changed_text_is_written() -> None:
-    assert sync_resource_document(make_config(), make_sync_resource("other"), RENDERING) is not None
-
-
-def test_sync_resource_of_a_deleted_module_config_gets_the_new_owner() -> None:
-    assert sync_resource_document(make_config(), make_sync_resource(TEXT, owner="old"), RENDERING) is not None
-
-
-def test_missing_label_is_written_again() -> None:
-    assert sync_resource_document(make_config(), make_sync_resource(TEXT, labels={}), RENDERING) is not None
-
-
-def test_module_config_that_is_being_deleted_gets_no_sync_resource() -> None:
-    assert sync_resource_document(make_config(deleting=True), None, RENDERING) is None
-
-
-def test_sync_resource_that_is_being_deleted_is_not_written() -> None:
-    assert sync_resource_document(make_config(), make_sync_resource("old", deleting=True), RENDERING) is None
+@pytest.mark.parametrize(
+    ("config", "existing", "is_written"),
+    [
+        (make_config(), make_sync_resource(TEXT), False),
+        (make_config(), make_sync_resource("other"), True),
+        (make_config(), make_sync_resource(TEXT, owner="a ModuleConfig that was deleted"), True),
+        (make_config(), make_sync_resource(TEXT, labels={}), True),
+        (make_config(deleting=True), None, False),
+        (make_config(), make_sync_resource("old", deleting=True), False),
+    ],
+)
+def test_sync_resource_is_written_where_it_differs_and_neither_is_being_deleted(
+    config: ModuleConfig, existing: SyncResource | None, *, is_written: bool
+) -> None:
+    assert (sync_resource_document(config, existing, RENDERING) is not None) is is_written
 
 
 def test_module_config_is_processing_until_its_generation_is_applied() -> None:

@@ -145,10 +145,9 @@ class EventRecorder:
                 log.warning("Event not recorded: %s", error)
 
     async def _send_last(self) -> None:
-        waiting = {id(each) for each in self._unsent.values()}
-        for series in self._series.values():
-            if series.count > series.sent_count and id(series) not in waiting:
-                self._unsent[str(id(series)),] = series  # also one whose request was cancelled by the stop
+        for key, series in self._series.items():
+            if series.count > series.sent_count:
+                self._unsent.setdefault(key, series)  # also one whose request was cancelled by the stop
         try:
             async with asyncio.timeout(2.0):
                 await self._send_all()

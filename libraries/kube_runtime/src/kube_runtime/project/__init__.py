@@ -45,12 +45,12 @@ def render_project(template: Traversable, values: Mapping[str, str]) -> dict[str
     return rendered
 
 
-def write_files(directory: Path, texts: Mapping[str, str], *, beside: bool = False) -> tuple[Path, ...]:
+def write_files(directory: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
     """Write files into a folder, and return them.
 
-    Raises FileExistsError, before anything is written, if the folder is not empty, unless they go `beside` others.
+    Raises FileExistsError, before anything is written, if the folder is not empty.
     """
-    if not beside and directory.exists() and any(directory.iterdir()):
+    if directory.exists() and any(directory.iterdir()):
         raise FileExistsError(f"{directory} is not empty")
     for path, text in texts.items():
         (directory / path).parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,8 @@ def generate_project(names: ModuleNames, directory: Path, *, enable_module_confi
         raise DeclarationError(f"{error}; choose another folder with --dir") from None
     module_cr = load_file(directory / "src" / names.package / "module_cr.py")
     kind: type[CustomResource] = getattr(module_cr, names.kind)
-    return (*written, *write_files(directory, {CRD: crd_text(kind)}, beside=True))
+    (directory / CRD).write_text(crd_text(kind))
+    return (*written, directory / CRD)
 
 
 def rendered_project(names: ModuleNames, *, enable_module_config: bool = False) -> dict[str, str]:
