@@ -114,7 +114,7 @@ async def process(life: Process) -> None:
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None)
     writer = ClusterWriter(manager.client, "module-manager")
     reconciler = Reconciler(render, configs, sync_resources, writer, ManagerMetrics(MODULE))
-    set_up_module_manager(manager, reconciler, name="module-manager", configs=configs, sync_resources=sync_resources)
+    set_up_module_manager(manager, reconciler, name="module-manager")
     await manager.run(asyncio.Event())
 
 

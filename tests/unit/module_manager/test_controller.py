@@ -80,18 +80,11 @@ class Running:
     def __init__(self, client: Client, manager: ModuleManager[Any], applied_seconds: float) -> None:
         self.runtime = Manager(client, namespace=names.KCP_NAMESPACE)
         selector = f"{names.MODULE_NAME}={manager.module}"
-        self.configs = self.runtime.informer(MODULE_CONFIGS, label_selector=selector)
+        configs = self.runtime.informer(MODULE_CONFIGS, label_selector=selector)
         self.sync_resources = self.runtime.informer(SYNC_RESOURCES, label_selector=selector)
         self.writer = HeldWriter(client)
-        reconciler = Reconciler(manager, self.configs, self.sync_resources, self.writer, ManagerMetrics(manager.module))
-        self.controller = setup(
-            self.runtime,
-            reconciler,
-            name=NAME,
-            configs=self.configs,
-            sync_resources=self.sync_resources,
-            applied_seconds=applied_seconds,
-        )
+        reconciler = Reconciler(manager, configs, self.sync_resources, self.writer, ManagerMetrics(manager.module))
+        self.controller = setup(self.runtime, reconciler, name=NAME, applied_seconds=applied_seconds)
 
     def reconciled(self) -> int:
         return sum(

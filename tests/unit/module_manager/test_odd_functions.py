@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import Causes, ObjectKey
+from kube_runtime import Causes
 from kyma_module_manager import ModuleContext, ObjectsRefused, RenderingFailed, module_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
@@ -58,20 +58,20 @@ def test_exception_of_the_type_is_that_of_the_function() -> None:
         decode_module_cr(Broken, "spec: {}")
 
 
-async def reconciled(manager: Any, config: ModuleConfig, key: ObjectKey, existing: SyncResource | None = None) -> Any:
+async def reconciled(manager: Any, config: ModuleConfig, existing: SyncResource | None = None) -> Any:
     plane = ControlPlane()
-    plane.configs[key] = config
+    plane.configs.cache.put(KEY, config)
     if existing is not None:
-        plane.sync_resources[key] = existing
+        plane.sync_resources.cache.put(KEY, existing)
     reconciler = Reconciler(manager, plane.configs, plane.sync_resources, plane, ManagerMetrics("cloud-resources"))
     with suppress(RenderingFailed):
-        await reconciler.reconcile(key, Causes(()), KeyState())
+        await reconciler.reconcile(KEY, Causes(()), KeyState())
     return plane.written
 
 
 async def test_condition_says_that_an_object_is_none() -> None:
     manager = module_manager("cloud-resources", crd=dict)(lambda _: [config_map(a=object())])
-    [(kind, document)] = await reconciled(manager, make_config(), KEY)
+    [(kind, document)] = await reconciled(manager, make_config())
     assert kind == "status"
     assert document["status"]["conditions"][0]["reason"] == "ObjectsRefused"
 
@@ -82,7 +82,7 @@ async def test_text_that_somebody_edited_is_replaced() -> None:
         return [config_map(started=str(started))]
 
     manager = module_manager("cloud-resources", crd=dict)(objects)
-    written = await reconciled(manager, make_config(), KEY, make_sync_resource("data: [edited by hand"))
+    written = await reconciled(manager, make_config(), make_sync_resource("data: [edited by hand"))
     assert "SyncResource" in [kind for kind, _ in written]
 
 

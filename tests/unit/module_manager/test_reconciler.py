@@ -1,50 +1,28 @@
 """One reconcile: the writes, their order, and the status."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from kube_runtime import Causes, Forbidden, Invalid, ObjectKey, RequestTooLarge, Result
+from kube_runtime import Causes, Client, Forbidden, Informer, Invalid, RequestTooLarge, Result
 from kyma_module_manager import ModuleManager, PermanentError, RenderingFailed, module_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
+from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import ModuleConfig, SyncResource
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests.clocks import ManualClock
 from tests.unit.module_manager.configs import KEY, make_config, make_sync_resource
-
-T = TypeVar("T", ModuleConfig, SyncResource)
-
-
-class Cache(Generic[T]):
-    """Objects as a test sets them, and newer own writes, as an informer shows them."""
-
-    def __init__(self) -> None:
-        self.cached: dict[ObjectKey, T] = {}
-        self.answers: dict[ObjectKey, T] = {}
-
-    def __setitem__(self, key: ObjectKey, item: T) -> None:
-        self.cached[key] = item
-
-    def __getitem__(self, key: ObjectKey) -> T:
-        return self.cached[key]
-
-    def get(self, key: ObjectKey) -> T | None:
-        found = [each for each in (self.cached.get(key), self.answers.get(key)) if each is not None]
-        return max(found, key=lambda each: int(each.metadata.resource_version), default=None)
-
-    def wrote(self, answer: T) -> None:
-        self.answers[ObjectKey(answer.metadata.namespace, answer.metadata.name)] = answer
 
 
 class ControlPlane:
     """Records writes and answers them, and shows them in the caches only when a test says so."""
 
     def __init__(self) -> None:
-        self.configs: Cache[ModuleConfig] = Cache()
-        self.sync_resources: Cache[SyncResource] = Cache()
+        nowhere = cast("Client", None)
+        self.configs, self.sync_resources = Informer(nowhere, MODULE_CONFIGS), Informer(nowhere, SYNC_RESOURCES)
         self.written: list[tuple[str, Mapping[str, Any]]] = []
         self.version = 1000
 
@@ -62,7 +40,8 @@ class ControlPlane:
     async def status(self, document: Mapping[str, Any]) -> ModuleConfig:
         self.written.append(("status", document))
         self.version += 1
-        config = self.configs[ObjectKey(document["metadata"]["namespace"], document["metadata"]["name"])]
+        config = self.configs.get(KEY)
+        assert config is not None
         return msgspec.structs.replace(
             config,
             metadata=msgspec.structs.replace(config.metadata, resource_version=str(self.version)),
@@ -79,7 +58,7 @@ class ControlPlane:
 @pytest.fixture
 def plane() -> ControlPlane:
     plane = ControlPlane()
-    plane.configs[KEY] = make_config()
+    plane.configs.cache.put(KEY, make_config())
     return plane
 
 
@@ -140,7 +119,7 @@ async def test_change_and_its_reversal_are_both_written_although_the_cache_is_be
         make_config(changed, resourceVersion="101"),
         make_config(text, resourceVersion="102"),
     ):
-        plane.configs[KEY] = config
+        plane.configs.cache.put(KEY, config)
         await loop.reconcile()
 
     texts = [document["spec"]["resource"] for kind, document in plane.written if kind == "SyncResource"]
@@ -171,7 +150,9 @@ async def test_ready_is_written_immediately(plane: ControlPlane) -> None:
     await loop.reconcile()
     applied = await plane.sync_resource(plane.written[0][1])
     status = {"state": "Ready", "observedGeneration": applied.metadata.generation}
-    plane.sync_resources[KEY] = msgspec.structs.replace(applied, status=msgspec.convert(status, type(applied.status)))
+    plane.sync_resources.cache.put(
+        KEY, msgspec.structs.replace(applied, status=msgspec.convert(status, type(applied.status)))
+    )
 
     await loop.reconcile()
 
@@ -245,7 +226,7 @@ async def test_objects_that_are_too_large_are_reported_and_neither_written_nor_r
 
 
 async def test_permanent_error_is_written_to_the_status_and_not_retried(plane: ControlPlane) -> None:
-    plane.configs[KEY] = make_config(make_config().spec.resource.replace("10.250.0.10", "nowhere"))
+    plane.configs.cache.put(KEY, make_config(make_config().spec.resource.replace("10.250.0.10", "nowhere")))
 
     assert await Loop(plane).reconcile() == Result()
     ((_, document),) = plane.written
@@ -254,7 +235,7 @@ async def test_permanent_error_is_written_to_the_status_and_not_retried(plane: C
 
 
 async def test_module_config_without_a_module_cr_does_not_change_the_objects(plane: ControlPlane) -> None:
-    plane.configs[KEY] = make_config("")
+    plane.configs.cache.put(KEY, make_config(""))
 
     await Loop(plane).reconcile()
 
@@ -262,7 +243,7 @@ async def test_module_config_without_a_module_cr_does_not_change_the_objects(pla
 
 
 async def test_module_config_that_is_being_deleted_gets_only_a_status(plane: ControlPlane) -> None:
-    plane.configs[KEY] = make_config(deleting=True)
+    plane.configs.cache.put(KEY, make_config(deleting=True))
 
     await Loop(plane).reconcile()
 
@@ -271,18 +252,18 @@ async def test_module_config_that_is_being_deleted_gets_only_a_status(plane: Con
 
 
 async def test_deleted_module_config_causes_no_write(plane: ControlPlane) -> None:
-    plane.configs.cached.clear()
+    plane.configs.cache.remove(KEY)
     assert await Loop(plane).reconcile() == Result()
     assert plane.written == []
 
 
 async def test_sync_resource_of_a_config_that_is_being_deleted_is_deleted_once(plane: ControlPlane) -> None:
-    plane.configs[KEY] = make_config(deleting=True)
-    plane.sync_resources[KEY] = make_sync_resource()
+    plane.configs.cache.put(KEY, make_config(deleting=True))
+    plane.sync_resources.cache.put(KEY, make_sync_resource())
     loop = Loop(plane)
 
     await loop.reconcile()
-    plane.sync_resources[KEY] = make_sync_resource(deleting=True)
+    plane.sync_resources.cache.put(KEY, make_sync_resource(deleting=True))
     await loop.reconcile()
 
     assert plane.kinds().count("deleted") == 1

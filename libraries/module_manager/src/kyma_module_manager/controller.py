@@ -19,12 +19,11 @@ def setup(
     reconciler: Reconciler[Any],
     *,
     name: str,
-    configs: Informer[ModuleConfig],
-    sync_resources: Informer[SyncResource],
     concurrency: int = 10,
     applied_seconds: float = APPLIED_SECONDS,
 ) -> Controller[ObjectKey, KeyState]:
     """Declare the controller with its triggers."""
+    configs, sync_resources = reconciler.configs, reconciler.sync_resources
     controller: Controller[ObjectKey, KeyState] = runtime.controller(
         name, state=KeyState, owner=lambda _: LEADER, concurrency=concurrency
     )

@@ -7,7 +7,7 @@ changes in a row cost one together (`controller`).
 
 import time
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -17,6 +17,7 @@ from kube_runtime import (
     Causes,
     Clock,
     Forbidden,
+    Informer,
     Invalid,
     KubeError,
     ObjectKey,
@@ -40,16 +41,6 @@ SETTLE_SECONDS = 1.0
 RESYNC_SECONDS = 600.0
 # A plain function that blocks the event loop for longer than this delays the changes of all other Kymas.
 SLOW_SECONDS = 0.05
-
-
-class View(Protocol[T]):
-    """The newest known objects of a kind, own writes included: an informer."""
-
-    def get(self, key: ObjectKey) -> T | None:
-        """Return an object, or None if it does not exist."""
-
-    def wrote(self, answer: T) -> None:
-        """Remember the API server's answer to a write."""
 
 
 @dataclass(slots=True)
@@ -83,8 +74,8 @@ class Reconciler(Generic[T]):
     """
 
     manager: ModuleManager[T]
-    configs: View[ModuleConfig]
-    sync_resources: View[SyncResource]
+    configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
     writer: Writer
     metrics: ManagerMetrics
     clock: Clock = SYSTEM_CLOCK

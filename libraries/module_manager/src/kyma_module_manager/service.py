@@ -99,14 +99,7 @@ class ManagerService(Generic[T]):
             clock=self._runtime.clock,
             resync_seconds=options.resync_seconds,
         )
-        setup(
-            self._runtime,
-            self._reconciler,
-            name=name,
-            configs=self._configs,
-            sync_resources=self._sync_resources,
-            concurrency=options.concurrency,
-        )
+        setup(self._runtime, self._reconciler, name=name, concurrency=options.concurrency)
         self._runtime.before_start(self._log_start)
 
     @property
