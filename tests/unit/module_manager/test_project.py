@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +23,7 @@ from kyma_module_manager.project.packing import pack
 from kyma_module_manager.project.reading import ModuleProject, read_project
 from kyma_oci import Blob
 from lifecycle_manager_api import ModuleTemplate
-
-Edit = Callable[[str, str, str], None]
+from tests.unit.module_manager.command_line import edit
 
 
 @pytest.fixture
@@ -38,32 +36,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     return tmp_path
 
 
-@pytest.fixture
-def edit(project: Path) -> Edit:
-    def replace(name: str, old: str, new: str) -> None:
-        path = project / name
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-
-    return replace
-
-
 def problems(project: Path) -> dict[str, tuple[str, ...]]:
     return {result.title: result.problems for result in run_checks(read_project(project)) if result.problems}
 
 
-def test_status_fields_that_a_crd_lacks_are_recommended(project: Path, edit: Edit) -> None:
+def test_status_fields_that_a_crd_lacks_are_recommended(project: Path) -> None:
     assert [each for each in notices(read_project(project)) if "status" in each] == []
     edit(
-        "module/crd.yaml",
+        project / "module/crd.yaml",
         "              observedGeneration:\n                description: The metadata.generation",
         "              observed:\n                description: Another field than",
     )
-    edit("module/crd.yaml", "              conditions:\n", "              others:\n")
+    edit(project / "module/crd.yaml", "              conditions:\n", "              others:\n")
     (found,) = [each for each in notices(read_project(project)) if "status" in each]
     assert found == "Mixer v1alpha1: the status has no observedGeneration, conditions"
-    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
+    edit(project / "module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
     assert [each for each in notices(read_project(project)) if "the status has no" in each] == []
 
 
@@ -155,17 +142,59 @@ def test_missing_part_is_named_and_no_further_check_runs(project: Path) -> None:
     )
 
 
-def test_crd_of_another_group_is_named_beside_the_missing_one(project: Path, edit: Edit) -> None:
-    edit("module/crd.yaml", "group: mixer.example.com", "group: kitchen.example.com")
-
-    (found,) = problems(project)["all parts of the module are present"]
-    assert found.endswith("Mixer of mixer.example.com/v1alpha1; there is Mixer of kitchen.example.com")
+RELEASE, CRD = "module-release-meta.yaml", "crd.yaml"
+PARTS, CRS = "all parts of the module are present", "default and example Module CR match the CRD"
+RIGHTS = "Lifecycle Manager may apply the rendered objects"
 
 
-def test_other_module_name_in_the_template_is_found(project: Path, edit: Edit) -> None:
-    edit("module/module-release-meta.yaml", "moduleName: ", "moduleName: other-")
-
-    assert "all parts name the same module" in problems(project)
+@pytest.mark.parametrize(
+    ("file", "old", "new", "check", "said"),
+    [
+        pytest.param(
+            CRD, "group: mixer", "group: kitchen", PARTS,
+            "Mixer of mixer.example.com/v1alpha1; there is Mixer of kitchen.example.com", id="group-of-the-crd",
+        ),
+        pytest.param(
+            RELEASE, "moduleName: ", "moduleName: other-", "all parts name the same module", "the ModuleTemplate for",
+            id="module-of-the-release",
+        ),
+        pytest.param(
+            RELEASE, "version: 0.1.0", "version: 0.2.0", "versions and component agree",
+            "no channel of the ModuleReleaseMeta has version 0.1.0", id="version-in-no-channel",
+        ),
+        pytest.param(
+            "example.yaml", "greeting: hello", "greeting: [hello]", CRS,
+            "the example: spec.entries.greeting is list, not string", id="field-of-the-example",
+        ),
+        pytest.param(
+            CRD, "name: v1alpha1", "name: v1", CRS, "the CRD serves Mixer of mixer.example.com/v1",
+            id="version-that-is-not-served",
+        ),
+        pytest.param(
+            "example.yaml", "greeting: hello", '"": hello', "the manager renders default and example Module CR",
+            "the example: EntryWithoutName: an entry has no name", id="failing-manager",
+        ),
+        pytest.param(
+            "skr-role.yaml", "/status]", "/scale]", RIGHTS,
+            "allows Lifecycle Manager to patch mixers/status of mixer.example.com", id="right-to-write-the-status",
+        ),
+        pytest.param(
+            "skr-role.yaml", "resources: [mixers]", "resources: [mixeres]", RIGHTS,
+            "get, list, watch mixers of mixer.example.com", id="right-for-another-plural",
+        ),
+        pytest.param(
+            "skr-role.yaml", "[configmaps]", "[secrets]", RIGHTS, "create, delete, get, patch ConfigMap of core",
+            id="right-to-apply-a-kind",
+        ),
+        pytest.param(
+            "module-policy.yaml", "  name: ", "  name: other-", "the ModulePolicy allows the objects of the module",
+            "its name has to be that of the module", id="name-of-the-policy",
+        ),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_are_named(project: Path, file: str, old: str, new: str, check: str, said: str) -> None:
+    edit(project / "module" / file, old, new)
+    assert any(said in each for each in problems(project)[check])
 
 
 def test_name_that_is_too_long_for_the_namespace_of_leases_is_found(project: Path) -> None:
@@ -190,60 +219,8 @@ def test_module_without_a_manager_has_no_namespace_of_leases(project: Path) -> N
         assert "at most 41" not in str(found)
 
 
-def test_version_that_no_channel_offers_is_found(project: Path, edit: Edit) -> None:
-    edit("module/module-release-meta.yaml", "version: 0.1.0", "version: 0.2.0")
-
-    assert problems(project)["versions and component agree"] == (
-        "no channel of the ModuleReleaseMeta has version 0.1.0",
-    )
-
-
-def test_example_that_violates_the_crd_is_found_with_its_field(project: Path, edit: Edit) -> None:
-    edit("module/example.yaml", "greeting: hello", "greeting: [hello]")
-
-    assert problems(project)["default and example Module CR match the CRD"] == (
-        "the example: spec.entries.greeting is list, not string",
-    )
-
-
-def test_default_of_a_version_that_is_not_served_is_found(project: Path, edit: Edit) -> None:
-    edit("module/crd.yaml", "name: v1alpha1", "name: v1")
-
-    (first, *_) = problems(project)["default and example Module CR match the CRD"]
-    assert first.endswith("the CRD serves Mixer of mixer.example.com/v1")
-
-
-def test_manager_that_fails_on_the_example_is_found(project: Path, edit: Edit) -> None:
-    edit("module/example.yaml", "greeting: hello", '"": hello')
-
-    assert problems(project)["the manager renders default and example Module CR"] == (
-        "the example: EntryWithoutName: an entry has no name",
-    )
-
-
-def test_missing_right_to_write_the_status_is_found(project: Path, edit: Edit) -> None:
-    edit("module/skr-role.yaml", "/status]", "/scale]")
-
-    (problem,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
-    assert problem.endswith("allows Lifecycle Manager to patch mixers/status of mixer.example.com")
-
-
-def test_right_for_another_plural_than_the_crds_is_found(project: Path, edit: Edit) -> None:
-    edit("module/skr-role.yaml", "resources: [mixers]", "resources: [mixeres]")
-
-    (problem,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
-    assert problem.endswith("get, list, watch mixers of mixer.example.com")
-
-
-def test_kind_that_lifecycle_manager_may_not_apply_is_found(project: Path, edit: Edit) -> None:
-    edit("module/skr-role.yaml", "[configmaps]", "[secrets]")
-
-    (found,) = problems(project)["Lifecycle Manager may apply the rendered objects"]
-    assert found.endswith("create, delete, get, patch ConfigMap of core")
-
-
-def test_module_without_module_config_needs_no_manager(project: Path, edit: Edit) -> None:
-    edit("module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
+def test_module_without_module_config_needs_no_manager(project: Path) -> None:
+    edit(project / "module/module-template.yaml", "enableModuleConfig: true", "enableModuleConfig: false")
     (project / "pyproject.toml").unlink()
 
     assert problems(project) == {}
@@ -278,9 +255,9 @@ def test_packing_does_not_depend_on_the_time(project: Path) -> None:
     assert pack(read, "registry.example.com") == pack(read, "registry.example.com")
 
 
-def test_packing_again_replaces_the_resources_of_the_last_time(project: Path, edit: Edit) -> None:
+def test_packing_again_replaces_the_resources_of_the_last_time(project: Path) -> None:
     resources = "resources: [{name: raw-manifest, version: 0.0.1}, {name: manager-image, version: 0.1.0}]"
-    edit("module/module-template.yaml", "resources: []", resources)
+    edit(project / "module/module-template.yaml", "resources: []", resources)
 
     packed = pack(read_project(project), "registry.example.com/modules")
 
@@ -296,21 +273,14 @@ def _content(blob: Blob) -> tuple[str, str]:
         return member.name, file.read().decode()
 
 
-def test_objects_beyond_the_policy_are_named(project: Path, edit: Edit) -> None:
-    edit("module/module-policy.yaml", "kind: ConfigMap", "kind: Secret")
+def test_objects_beyond_the_policy_are_named(project: Path) -> None:
+    edit(project / "module/module-policy.yaml", "kind: ConfigMap", "kind: Secret")
 
     (title,), (found,) = problems(project).keys(), problems(project).values()
 
     assert title == "the ModulePolicy allows the objects of the module"
     assert any("the example: document 0: ConfigMap kyma-system/" in each for each in found)
     assert all("spec.namespacedResources.allow: does not list ConfigMap of the core group" in each for each in found)
-
-
-def test_policy_of_another_name_is_a_problem(project: Path, edit: Edit) -> None:
-    edit("module/module-policy.yaml", "  name: ", "  name: other-")
-
-    (found,) = problems(project)["the ModulePolicy allows the objects of the module"]
-    assert found.startswith("the ModulePolicy is named other-")
 
 
 def test_project_without_a_policy_is_shown_which_one_it_needs(project: Path) -> None:
@@ -325,11 +295,11 @@ def test_project_without_a_policy_is_shown_which_one_it_needs(project: Path) -> 
         assert needed[part] == written[part]
 
 
-def test_value_of_another_type_is_named_with_its_field(project: Path, edit: Edit) -> None:
-    edit("module/module-template.yaml", "version: 0.1.0\n  enable", "version: 1\n  enable")
-    edit("module/module-release-meta.yaml", "channels:", "channel:")
-    edit("module/crd.yaml", "served: true", "served: yes please")
-    edit("module/skr-role.yaml", "rules:", "rule:")
+def test_value_of_another_type_is_named_with_its_field(project: Path) -> None:
+    edit(project / "module/module-template.yaml", "version: 0.1.0\n  enable", "version: 1\n  enable")
+    edit(project / "module/module-release-meta.yaml", "channels:", "channel:")
+    edit(project / "module/crd.yaml", "served: true", "served: yes please")
+    edit(project / "module/skr-role.yaml", "rules:", "rule:")
 
     assert set(problems(project)["all documents fit the schemas of their kinds"]) == {
         "CustomResourceDefinition: spec.versions[0].served is str, not boolean",
@@ -339,7 +309,7 @@ def test_value_of_another_type_is_named_with_its_field(project: Path, edit: Edit
     }
 
 
-def test_object_and_status_that_the_api_server_would_refuse_are_named(project: Path, edit: Edit) -> None:
+def test_object_and_status_that_the_api_server_would_refuse_are_named(project: Path) -> None:
     manager = next((project / "src").glob("*/manager.py"))
     text = manager.read_text()
     manager.write_text(text.replace('"data": dict(', '"data": list(').replace('{"entries": len(', '{"entry": len('))
