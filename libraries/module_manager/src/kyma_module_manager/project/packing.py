@@ -21,7 +21,7 @@ from kyma_oci.packing import (
 )
 
 DEFAULT_CR = "default-cr"
-PLAIN_TEXT = "PlainText"
+TREE, PLAIN_TEXT = "directoryTree", "PlainText"
 Signed = Callable[[Document], Document]
 """Returns a descriptor with a signature."""
 
@@ -94,7 +94,7 @@ def descriptor_of(
 ) -> Document:
     """Return the descriptor of a component with the layers as further resources, `signed` where that is given."""
     local = [
-        resource_of(name, component["version"], blob, kind="directoryTree" if blob.media_type == TAR else PLAIN_TEXT)
+        resource_of(name, component["version"], blob, kind=TREE if blob.media_type == TAR else PLAIN_TEXT)
         for name, blob in layers.items()
     ]
     described = component | {

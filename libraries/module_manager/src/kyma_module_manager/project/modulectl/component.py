@@ -11,7 +11,7 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.modulectl.config import as_group_version_kind, by_name, is_url
 from kyma_module_manager.project.modulectl.images import WorkloadImage, images_in
 from kyma_module_manager.project.modulectl.module import ModulectlModule
-from kyma_module_manager.project.packing import DEFAULT_CR, PLAIN_TEXT, PackedModule, Signed, descriptor_of
+from kyma_module_manager.project.packing import DEFAULT_CR, PLAIN_TEXT, TREE, PackedModule, Signed, descriptor_of
 from kyma_module_manager.project.reading import Document
 from kyma_oci import Blob
 from kyma_oci.descriptor import RAW_MANIFEST
@@ -99,7 +99,7 @@ def constructor_of(module: ModulectlModule, commit: str, files: Mapping[str, Pat
             "path": str(path.parent),
             "includeFiles": [path.name],
         }  # fmt: skip
-        kind = PLAIN_TEXT if is_text else "directoryTree"
+        kind = PLAIN_TEXT if is_text else TREE
         component["resources"].append({"name": name, "type": kind, "version": module.config.version, "input": given})
     return {"components": [component]}
 
