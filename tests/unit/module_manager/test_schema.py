@@ -1,9 +1,10 @@
-"""Module CRs against the schema of their CRD."""
+"""Module CRs against the schema of their CRD, and objects of built-in kinds against their types."""
 
 from typing import Any
 
 import pytest
 
+from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.schema import violations
 
 SCHEMA: dict[str, Any] = {
@@ -79,3 +80,41 @@ def test_violation_is_reported_with_its_field(spec: dict[str, Any], problem: str
 
 def test_missing_spec_is_named() -> None:
     assert list(violations({}, SCHEMA)) == ["the object has no spec"]
+
+
+def crd(**field: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"field": field}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "g", "names": {"kind": "K", "plural": "ks"}, "scope": "Cluster", "versions": [version]}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+
+
+FIELD = "spec.versions[0].schema.openAPIV3Schema.properties.field"
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ({"enum": ["a", None], "default": None}, None),
+        ({"additionalProperties": True, "items": {"type": "string"}}, None),
+        ({"properties": {"a": True}}, f"{FIELD}.properties.a is bool, not object"),
+        ({"items": {"typ": "string"}}, f"{FIELD}.items.typ is not in the schema"),
+        ({"properties": {"a": None}}, f"{FIELD}.properties.a is null"),
+        ({"required": [1]}, f"{FIELD}.required[0] is int, not string"),
+    ],
+)
+def test_schemas_in_a_crd_are_checked_at_each_level(field: dict[str, Any], problem: str | None) -> None:
+    assert list(kind_violations(crd(**field), complete=True)) == ([] if problem is None else [problem])
+
+
+@pytest.mark.parametrize(("cpu", "problems"), [("500m", []), (0.5, []), ([1], ["spec.hard.cpu is list, not quantity"])])
+def test_quantity_may_be_a_number(cpu: object, problems: list[str]) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"cpu": cpu}, "scopes": None}}
+    assert list(kind_violations(quota)) == problems
+
+
+def test_required_fields_are_named_in_complete_objects_alone() -> None:
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"lables": {}}, "spec": {"selector": None}}
+    assert list(kind_violations(deployment)) == ["metadata.lables is not in the schema"]
+    found = list(kind_violations(deployment, complete=True))
+    assert found == ["metadata.lables is not in the schema", "spec has no template", "spec.selector is null"]

@@ -108,4 +108,6 @@ def _schema_of_value(kind: str, *, complete: bool, is_quantity: bool) -> dict[st
         return {"type": "array", "items": item} if is_list else {"type": "object", "additionalProperties": item}
     if kind in _PLAIN:
         return {"type": QUANTITY if is_quantity and kind == "str" else _PLAIN[kind]}
-    return _schema_of(kind, complete=complete) if _fields_of(kind) else {"x-kubernetes-preserve-unknown-fields": True}
+    if _fields_of(kind):
+        return _schema_of(kind, complete=complete)
+    return {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
