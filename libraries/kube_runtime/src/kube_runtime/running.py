@@ -33,7 +33,7 @@ def run(
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     async def main() -> None:
-        stopping = _until_signal()
+        stopping = until_signal()
         async with await Client.from_environment(kubeconfig, context=context) as client:
             manager = Manager(
                 client, ManagerOptions(name=name, probes=tuple(probes)), namespace=namespace, sharding=sharding(client)
@@ -44,7 +44,7 @@ def run(
     asyncio.run(main())
 
 
-def _until_signal() -> asyncio.Event:
+def until_signal() -> asyncio.Event:
     """Return the event that the first SIGTERM or Ctrl-C sets; the next one does what it does by itself."""
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)

@@ -1,7 +1,5 @@
 """Runs a manager for the command line, and prints what stops it as one line."""
 
-import asyncio
-import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import typer
 import uvloop
 
 from kube_runtime import AddressUnusable, Client, ClientOptions, KubeError
+from kube_runtime.running import until_signal
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import DebugSocketUnusable
 from kyma_module_manager.exceptions import ModuleManagerError
@@ -46,15 +45,8 @@ async def _run(
             for name in failed:
                 typer.secho(f"failed: {name}", fg=typer.colors.RED, err=True)
             return 1 if failed else 0
-        await service.run(_stop_on_signal())
+        await service.run(until_signal())
     return 0
-
-
-def _stop_on_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 def _echo(text: str) -> None:
