@@ -36,39 +36,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = [
-    "AddressInvalid",
-    "AddressUnusable",
-    "AlreadyExists",
-    "ApiError",
-    "BadRequest",
-    "ClusterUnreachable",
-    "Conflict",
-    "Forbidden",
-    "Gone",
-    "Invalid",
-    "KindUnknown",
-    "KubeError",
-    "KubeconfigInvalid",
-    "KubeconfigRefused",
-    "ManifestInvalid",
-    "MethodNotAllowed",
-    "NotFound",
-    "NotServed",
-    "ObjectUnreadable",
-    "RequestTooLarge",
-    "ResponseInvalid",
-    "ResponseTooLarge",
-    "ServerUnavailable",
-    "StatusCause",
-    "TerminalError",
-    "TooManyRequests",
-    "TriggerMistaken",
-    "Unauthorized",
-    "UnsupportedMediaType",
-    "WatchSilent",
-]
-
 E = TypeVar("E", bound=BaseException)
 
 
