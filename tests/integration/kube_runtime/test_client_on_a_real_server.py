@@ -149,7 +149,7 @@ async def test_object_with_a_finalizer_stays_after_its_deletion(client: Client, 
     held = {"metadata": {"name": "one", "finalizers": ["example.com/hold"]}}
     await client.create(CONFIG_MAPS, held, namespace, field_manager=MANAGER)
 
-    left = await client.delete_and_see(CONFIG_MAPS, "one", namespace)
+    left = await client.delete(CONFIG_MAPS, "one", namespace)
     assert left is not None
     assert left["metadata"]["deletionTimestamp"]
 

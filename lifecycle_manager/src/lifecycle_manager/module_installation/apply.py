@@ -314,7 +314,7 @@ async def _delete(skr: Client, cr: KindObject, live: JsonObject) -> JsonObject |
     """Delete a default Module CR; return it while it still exists."""
     try:
         uid = live["metadata"]["uid"]
-        return await skr.delete_and_see(cr.resource, cr.name, cr.namespace or None, uid=uid)
+        return await skr.delete(cr.resource, cr.name, cr.namespace or None, uid=uid)
     except NotFound:
         return None
 

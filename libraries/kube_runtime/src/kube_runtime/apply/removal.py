@@ -98,7 +98,7 @@ class ObjectRemoval:
         if contents := await contents_of(self.client, entry, live):
             return ObjectOutcome(entry, None, "held", live=live, contents=contents)
         uid = live["metadata"].get("uid")
-        staying = await self.client.delete_and_see(resource, entry.name, entry.namespace or None, uid=uid)
+        staying = await self.client.delete(resource, entry.name, entry.namespace or None, uid=uid)
         return ObjectOutcome(entry, None, "pruned", live=staying)
 
 

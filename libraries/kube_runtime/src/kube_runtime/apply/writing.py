@@ -126,7 +126,7 @@ class ObjectWriter:
         if live["metadata"].get("deletionTimestamp") or not self.owns(target.entry, live):
             return False
         uid = live["metadata"].get("uid")
-        return await self.client.delete_and_see(target.resource, *target.place, uid=uid) is None
+        return await self.client.delete(target.resource, *target.place, uid=uid) is None
 
     async def _send_claiming(self, refusal: Invalid, target: ObjectTarget, live: JsonObject) -> tuple[JsonObject, bool]:
         """Apply a document that owns what others have where the server refuses it. What did not help is given back."""

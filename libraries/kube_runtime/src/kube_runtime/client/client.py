@@ -242,23 +242,11 @@ class Client(Reader):
         propagation: Propagation = "Background",
         uid: str | None = None,
         resource_version: str | None = None,
-    ) -> None:
-        """Delete an object; one with finalizers stays until they are gone. Preconditions that fail raise Conflict."""
-        await self.delete_and_see(
-            resource, name, namespace, propagation=propagation, uid=uid, resource_version=resource_version
-        )
-
-    async def delete_and_see(
-        self,
-        resource: Resource[Any],
-        name: str,
-        namespace: str | None = None,
-        *,
-        propagation: Propagation = "Background",
-        uid: str | None = None,
-        resource_version: str | None = None,
     ) -> JsonObject | None:
-        """Delete as `delete` does; return the object if it stays for a while, None if it is gone."""
+        """Delete an object; return it if it stays, as one with finalizers does until they are gone, None if it is gone.
+
+        Preconditions that fail raise Conflict.
+        """
         given = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {key: value for key, value in given.items() if value}
         options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
