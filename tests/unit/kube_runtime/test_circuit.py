@@ -1,22 +1,15 @@
 """A server that does not respond costs one request, and gets no other before it responds to a probe."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from kube_runtime import Client, ClientOptions, ClusterUnreachable, KubeconfigPolicy
-from kube_simulation import NeverAnswer, Refuse, SimulatedCluster, serve_simulation
+from kube_simulation import NeverAnswer, Refuse, SimulatedCluster
 from tests.kinds import NAMESPACES
 from tests.waiting import eventually
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[SimulatedCluster]:
-    async with serve_simulation() as simulation:
-        yield simulation.cluster("cluster")
 
 
 async def client_of(cluster: SimulatedCluster, *, circuit: bool = True, timeout_seconds: float = 0.2) -> Client:

@@ -1,29 +1,16 @@
 """A Namespace or CRD is deleted only where the server has said of every kind that nothing is in it."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from kube_runtime import Applier, Client, InventoryEntry, ObjectOutcome, parse_objects
-from kube_simulation import Refuse, Refused, SimulatedCluster, Simulation
+from kube_simulation import Refuse, Refused, SimulatedCluster
 from tests.integration.kube_runtime.things import as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, NAMESPACES
-from tests.world import OPTIONS, PERMISSIVE
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
 ENTRY = InventoryEntry("", "v1", "Namespace", "", "shop")
-
-
-@pytest.fixture
-def cluster(simulation: Simulation) -> SimulatedCluster:
-    return simulation.cluster("skr")
-
-
-@pytest.fixture
-async def client(cluster: SimulatedCluster) -> AsyncIterator[Client]:
-    async with await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE) as client:
-        yield client
 
 
 @pytest.fixture

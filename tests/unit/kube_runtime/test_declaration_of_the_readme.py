@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kube_runtime import Causes, Change, Client, Index, KubeconfigPolicy, Manager, ObjectKey, Result
-from kube_simulation import Simulation
+from kube_runtime import Causes, Change, Client, Index, Manager, ObjectKey, Result
 from tests.kinds import CONFIG_MAPS, SECRETS
 from tests.unit.kube_runtime.until import until
 
@@ -45,7 +44,7 @@ def things_of_team(change: Change[Any]) -> Iterable[ObjectKey]:
     return [ObjectKey(NAMESPACE, f"thing-of-{each['metadata']['name']}") for each in (change.new,) if each is not None]
 
 
-async def test_controller_is_triggered_by_its_kind_another_kind_and_a_signal(simulation: Simulation) -> None:
+async def test_controller_is_triggered_by_its_kind_another_kind_and_a_signal(client: Client) -> None:
     seen: list[tuple[str, tuple[Any, ...], int]] = []
     names = {
         "Manager": Manager,
@@ -62,18 +61,16 @@ async def test_controller_is_triggered_by_its_kind_another_kind_and_a_signal(sim
         "ThingReconciler": lambda client: ThingReconciler(client, seen),
     }
     exec(compile(DECLARATION, "libraries/kube_runtime/README.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own
-    policy = KubeconfigPolicy(allow_insecure=True)
-    async with await Client.from_kubeconfig(simulation.cluster("one").kubeconfig, policy=policy) as client:
-        await client.apply(CONFIG_MAPS, "thing-of-red", {"data": {TEAM: "red"}}, NAMESPACE, field_manager="test")
-        manager, stopping = Manager(client, namespace=NAMESPACE), asyncio.Event()
-        setup: Any = names["setup"]
-        setup(manager)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(manager.run(stopping))
-            await until(lambda: [name for name, _, _ in seen] == ["thing-of-red"])
-            await client.apply(SECRETS, "red", {}, NAMESPACE, field_manager="test")
-            await until(lambda: seen[1:] == [("thing-of-red", (TEAM,), 2)])
-            signal = ClusterReachable("thing-of-red")
-            assert manager.publish(signal) == 1
-            await until(lambda: seen[2:] == [("thing-of-red", (signal,), 3)])
-            stopping.set()
+    await client.apply(CONFIG_MAPS, "thing-of-red", {"data": {TEAM: "red"}}, NAMESPACE, field_manager="test")
+    manager, stopping = Manager(client, namespace=NAMESPACE), asyncio.Event()
+    setup: Any = names["setup"]
+    setup(manager)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(manager.run(stopping))
+        await until(lambda: [name for name, _, _ in seen] == ["thing-of-red"])
+        await client.apply(SECRETS, "red", {}, NAMESPACE, field_manager="test")
+        await until(lambda: seen[1:] == [("thing-of-red", (TEAM,), 2)])
+        signal = ClusterReachable("thing-of-red")
+        assert manager.publish(signal) == 1
+        await until(lambda: seen[2:] == [("thing-of-red", (signal,), 3)])
+        stopping.set()

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
-from kube_simulation import SimulatedCluster, serve_simulation
+from kube_simulation import SimulatedCluster
 from tests.kinds import CONFIG_MAPS
 
 
@@ -19,19 +19,17 @@ async def read_revisions(client: Client) -> int:
 
 @pytest.mark.parametrize(("read", "too_little"), [(read_whole, 5000), (read_revisions, 500)])
 async def test_list_ends_where_it_is_longer_than_all_its_pages_may_be(
-    read: Callable[[Client], Awaitable[int]], too_little: int
+    cluster: SimulatedCluster, read: Callable[[Client], Awaitable[int]], too_little: int
 ) -> None:
-    async with serve_simulation() as simulation:
-        cluster: SimulatedCluster = simulation.cluster("skr")
-        for number in range(6):
-            metadata = {"name": f"map-{number}", "namespace": "default"}
-            cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b" * 1000}})
-        for most, fits in ((None, True), (100_000, True), (too_little, False)):
-            options = ClientOptions(max_list_bytes=most)
-            policy = KubeconfigPolicy.permissive()
-            async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as client:
-                if fits:
-                    assert await read(client) == 6
-                    continue
-                with pytest.raises(ResponseInvalid, match=f"longer than {too_little} bytes"):
-                    await read(client)
+    for number in range(6):
+        metadata = {"name": f"map-{number}", "namespace": "default"}
+        cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b" * 1000}})
+    for most, fits in ((None, True), (100_000, True), (too_little, False)):
+        options = ClientOptions(max_list_bytes=most)
+        policy = KubeconfigPolicy.permissive()
+        async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as client:
+            if fits:
+                assert await read(client) == 6
+                continue
+            with pytest.raises(ResponseInvalid, match=f"longer than {too_little} bytes"):
+                await read(client)

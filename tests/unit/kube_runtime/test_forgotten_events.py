@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from kube_runtime import Client, EventRecorder
-from tests.unit.kube_runtime.test_events_at_the_stop import ABOUT, CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS
+from tests.unit.kube_runtime.test_events_at_the_stop import ABOUT
 
 FORGET_SECONDS = 360.0
 

@@ -1,26 +1,21 @@
 """What a reconcile raises in a TaskGroup has the same consequence as if it were raised alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
-import pytest_asyncio
 
 from kube_runtime import (
     Causes,
     Client,
-    ClientOptions,
     ClusterUnreachable,
     Conflict,
     Controller,
-    KubeconfigPolicy,
     Manager,
     Result,
     TerminalError,
 )
 from kube_runtime.leases import LeaseLost
-from kube_simulation import serve_simulation
 from tests.unit.kube_runtime.until import until
 
 
@@ -87,12 +82,9 @@ async def _raise(error: Exception) -> None:
     raise error
 
 
-@pytest_asyncio.fixture
-async def failing() -> AsyncIterator[Failing]:
-    async with serve_simulation() as simulation:
-        kubeconfig, policy = simulation.cluster("one").kubeconfig, KubeconfigPolicy(allow_insecure=True)
-        async with await Client.from_kubeconfig(kubeconfig, options=ClientOptions(), policy=policy) as client:
-            yield Failing(client)
+@pytest.fixture
+def failing(client: Client) -> Failing:
+    return Failing(client)
 
 
 @pytest.mark.parametrize("beside", [(), (UNREACHABLE,), (LOST, CONFLICT)])

@@ -9,15 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kube_runtime import (
     Causes,
     Change,
     Client,
-    ClientOptions,
     Controller,
-    KubeconfigPolicy,
     Manager,
     ManagerOptions,
     ObjectKey,
@@ -30,7 +27,6 @@ from kube_runtime import (
 from kube_runtime.leases import LeaseLost
 from kube_runtime.leases.lease_sharding import Ownership
 from kube_runtime.sharding import Alone, Work
-from kube_simulation import serve_simulation
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
 
@@ -44,15 +40,6 @@ def key(name: str) -> ObjectKey:
 
 def config_map(name: str, value: str = "x") -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": {"value": value}}
-
-
-@pytest_asyncio.fixture
-async def client() -> AsyncIterator[Client]:
-    async with serve_simulation() as simulation:
-        options, policy = ClientOptions(qps=0), KubeconfigPolicy(allow_insecure=True)
-        kubeconfig = simulation.cluster("one").kubeconfig
-        async with await Client.from_kubeconfig(kubeconfig, options=options, policy=policy) as made:
-            yield made
 
 
 @dataclass

@@ -7,9 +7,7 @@ import pytest
 from kube_runtime import Applier, Client, parse_objects
 from tests.integration.kube_runtime.things import as_text
 from tests.kinds import CONFIG_MAPS, NAMESPACES
-from tests.unit.kube_runtime.test_objects_of_refused_kinds import client, cluster, names_of
-
-__all__ = ["client", "cluster"]
+from tests.unit.kube_runtime.test_objects_of_refused_kinds import names_of
 
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "shop"}}
 

@@ -1,28 +1,13 @@
 """Objects of a kind are not applied where its CRD in the same set was refused: the kind may be somebody else's."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
 from kube_runtime import Applier, Client, parse_objects
-from kube_simulation import Refuse, Refused, SimulatedCluster, Simulation
+from kube_simulation import Refuse, Refused, SimulatedCluster
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
-from tests.world import OPTIONS, PERMISSIVE
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config", "namespace": "shop"}}
-
-
-@pytest.fixture
-def cluster(simulation: Simulation) -> SimulatedCluster:
-    return simulation.cluster("skr")
-
-
-@pytest.fixture
-async def client(cluster: SimulatedCluster) -> AsyncIterator[Client]:
-    async with await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE) as client:
-        yield client
 
 
 async def names_of(client: Client, resource: Any) -> list[str]:

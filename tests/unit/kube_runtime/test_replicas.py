@@ -5,24 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from kube_runtime import Causes, Client, ClientOptions, Controller, KubeconfigPolicy, Manager, ObjectKey, Result
+from kube_runtime import Causes, Client, Controller, Manager, ObjectKey, Result
 from kube_runtime.leases import LeaseSharding, LeaseTiming
-from kube_simulation import serve_simulation
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 NAMESPACE = "default"
 TIMING = LeaseTiming(lease_seconds=120, act_seconds=100.0, renew_seconds=0.05)
 NAMES = {f"object-{number}" for number in range(40)}
-
-
-@asynccontextmanager
-async def open_cluster() -> AsyncIterator[Client]:
-    async with serve_simulation() as simulation:
-        cluster, policy = simulation.cluster("one"), KubeconfigPolicy(allow_insecure=True)
-        options = ClientOptions(qps=0)
-        async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as client:
-            yield client
 
 
 async def put_all(client: Client, text: str) -> None:
@@ -71,35 +61,29 @@ class Process:
             stopping.set()
 
 
-async def test_each_replica_reconciles_the_changes_of_what_it_owns_and_of_nothing_else() -> None:
-    async with open_cluster() as client:
-        await put_all(client, "a")
-        first, second = Process.on(client, "first"), Process.on(client, "second")
-        async with first.running():
-            await eventually(lambda: set(first.texts) == NAMES)
+async def test_each_replica_reconciles_the_changes_of_what_it_owns_and_of_nothing_else(client: Client) -> None:
+    await put_all(client, "a")
+    first, second = Process.on(client, "first"), Process.on(client, "second")
+    async with first.running():
+        await eventually(lambda: set(first.texts) == NAMES)
+        async with second.running():
+            await eventually(lambda: second.owned() and first.owned() == NAMES - second.owned())
+            await put_all(client, "b")
+            await eventually(lambda: first.with_text("b") == first.owned() and second.with_text("b") == second.owned())
+        await eventually(lambda: first.with_text("b") == NAMES)
+
+
+async def test_change_while_objects_move_to_another_replica_is_not_lost(client: Client) -> None:
+    await put_all(client, "start")
+    first, second = Process.on(client, "first"), Process.on(client, "second")
+    async with first.running():
+        await eventually(lambda: set(first.texts) == NAMES)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(put_all(client, "while one joins"))
             async with second.running():
                 await eventually(lambda: second.owned() and first.owned() == NAMES - second.owned())
-                await put_all(client, "b")
-                await eventually(
-                    lambda: first.with_text("b") == first.owned() and second.with_text("b") == second.owned()
-                )
-            await eventually(lambda: first.with_text("b") == NAMES)
-
-
-async def test_change_while_objects_move_to_another_replica_is_not_lost() -> None:
-    async with open_cluster() as client:
-        await put_all(client, "start")
-        first, second = Process.on(client, "first"), Process.on(client, "second")
-        async with first.running():
-            await eventually(lambda: set(first.texts) == NAMES)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(put_all(client, "while one joins"))
-                async with second.running():
-                    await eventually(lambda: second.owned() and first.owned() == NAMES - second.owned())
-                    joined = "while one joins"
-                    await eventually(lambda: first.with_text(joined) | second.with_text(joined) == NAMES)
-                    tasks.create_task(put_all(client, "while one leaves"))
-                    await asyncio.sleep(0.01)
-            await eventually(
-                lambda: first.with_text("while one leaves") | second.with_text("while one leaves") == NAMES
-            )
+                joined = "while one joins"
+                await eventually(lambda: first.with_text(joined) | second.with_text(joined) == NAMES)
+                tasks.create_task(put_all(client, "while one leaves"))
+                await asyncio.sleep(0.01)
+        await eventually(lambda: first.with_text("while one leaves") | second.with_text("while one leaves") == NAMES)

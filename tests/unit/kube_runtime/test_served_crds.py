@@ -10,9 +10,7 @@ from kube_runtime.apply import established
 from kube_runtime.apply.established import wait_established
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CRDS, NAMESPACES
-from tests.unit.kube_runtime.test_objects_of_refused_kinds import client, cluster, names_of
-
-__all__ = ["client", "cluster"]
+from tests.unit.kube_runtime.test_objects_of_refused_kinds import names_of
 
 
 @pytest.mark.parametrize("kind", ["", "Other"], ids=["short-name", "kind"])

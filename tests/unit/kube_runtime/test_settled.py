@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Applier, Client, KubeconfigPolicy, KubernetesObject, Resource
+from kube_runtime import Applier, Client, KubernetesObject, Resource
 from kube_runtime.apply.settled import is_settled
-from kube_simulation import serve_simulation
+from kube_simulation import SimulatedCluster, Simulation
 from tests.kinds import CONFIG_MAPS, SERVICES
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "default"}, "data": {"a": "1"}}
@@ -51,33 +51,29 @@ def changed(document: dict[str, Any], **sections: Any) -> dict[str, Any]:
     ],
 )
 async def test_apply_that_would_change_nothing_is_recognized_by_the_object(
-    resource: Resource[Any], applied: dict[str, Any], wanted: dict[str, Any], settled: bool
+    client: Client, resource: Resource[Any], applied: dict[str, Any], wanted: dict[str, Any], settled: bool
 ) -> None:
-    async with serve_simulation() as simulation:
-        cluster = simulation.cluster("cluster")
-        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as client:
-            name = applied["metadata"]["name"]
-            live = await client.apply(resource, name, applied, "default", field_manager="mine")
-            assert is_settled(live, wanted, "mine") is settled
-            assert not is_settled(live, wanted, "another")
-            again = await client.apply(resource, name, wanted, "default", field_manager="mine")
-            assert (again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]) is settled
+    name = applied["metadata"]["name"]
+    live = await client.apply(resource, name, applied, "default", field_manager="mine")
+    assert is_settled(live, wanted, "mine") is settled
+    assert not is_settled(live, wanted, "another")
+    again = await client.apply(resource, name, wanted, "default", field_manager="mine")
+    assert (again["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"]) is settled
 
 
-async def test_new_process_writes_nothing_that_is_so_already_and_mends_what_is_not() -> None:
-    async with serve_simulation() as simulation:
-        cluster = simulation.cluster("cluster")
-        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as client:
-            objects = [KubernetesObject.of(SERVICE), KubernetesObject.of(MAP)]
-            first = await Applier(client, field_manager="mine").apply(objects)
-            before = simulation.records.count
-            second = await Applier(client, field_manager="mine").apply(objects, first.inventory)
-            assert {outcome.action for outcome in second.outcomes} == {"unchanged"}
-            assert not cluster.requests(lambda record: record.is_write, since=before)
-            patch = {"data": {"a": "edited"}}
-            await client.merge_patch(CONFIG_MAPS, "m", patch, "default", field_manager="kubectl-edit")
-            third = await Applier(client, field_manager="mine").apply(objects, first.inventory)
-            assert sorted(outcome.action for outcome in third.outcomes) == ["changed", "unchanged"]
+async def test_new_process_writes_nothing_that_is_so_already_and_mends_what_is_not(
+    client: Client, simulation: Simulation, cluster: SimulatedCluster
+) -> None:
+    objects = [KubernetesObject.of(SERVICE), KubernetesObject.of(MAP)]
+    first = await Applier(client, field_manager="mine").apply(objects)
+    before = simulation.records.count
+    second = await Applier(client, field_manager="mine").apply(objects, first.inventory)
+    assert {outcome.action for outcome in second.outcomes} == {"unchanged"}
+    assert not cluster.requests(lambda record: record.is_write, since=before)
+    patch = {"data": {"a": "edited"}}
+    await client.merge_patch(CONFIG_MAPS, "m", patch, "default", field_manager="kubectl-edit")
+    third = await Applier(client, field_manager="mine").apply(objects, first.inventory)
+    assert sorted(outcome.action for outcome in third.outcomes) == ["changed", "unchanged"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import pytest_asyncio
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
@@ -15,10 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 from kube_runtime import (
     Causes,
     Client,
-    ClientOptions,
     Controller,
     End,
-    KubeconfigPolicy,
     Manager,
     ManagerOptions,
     ObjectKey,
@@ -31,7 +28,6 @@ from kube_runtime import (
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.tracing import exemplar, handed_on, part, present
-from kube_simulation import serve_simulation
 from tests.kinds import CONFIG_MAPS
 from tests.unit.diagnostics.recorded import Exported, tracer_with
 from tests.unit.kube_runtime.until import until
@@ -76,15 +72,6 @@ class Steps:
 
     async def finish(self, _request: Request[ObjectKey, None], _seen: Seen, end: End) -> Result:
         return Result(end.requeue_after)
-
-
-@pytest_asyncio.fixture
-async def client() -> AsyncIterator[Client]:
-    async with serve_simulation() as simulation:
-        policy = KubeconfigPolicy(allow_insecure=True)
-        kubeconfig = simulation.cluster("one").kubeconfig
-        async with await Client.from_kubeconfig(kubeconfig, options=ClientOptions(qps=0), policy=policy) as made:
-            yield made
 
 
 @asynccontextmanager
