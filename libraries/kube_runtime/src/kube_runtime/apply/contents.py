@@ -6,14 +6,16 @@ listed is named as if it had objects.
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD
+from kube_runtime.apply.readiness import condition_of
 from kube_runtime.client.client import Client
+from kube_runtime.client.discovery import ServedGroup
 from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
@@ -49,31 +51,6 @@ class _Contained(msgspec.Struct):
 
 LeftOut: TypeAlias = Callable[[Resource[_Contained], _Metadata], bool]
 """Tells whether an object does not count."""
-
-
-class _Kind(msgspec.Struct):
-    name: str
-    kind: str
-    namespaced: bool = False
-    verbs: list[str] = []
-
-
-class _Kinds(msgspec.Struct):
-    resources: list[_Kind] = []
-
-
-class _Version(msgspec.Struct):
-    version: str
-
-
-class _Group(msgspec.Struct, rename="camel"):
-    name: str
-    versions: list[_Version] = []
-    preferred_version: _Version | None = None
-
-
-class _Groups(msgspec.Struct):
-    groups: list[_Group] = []
 
 
 async def objects_of_crd(client: Client, crd: JsonObject, own: Collection[Identity]) -> tuple[str, ...]:
@@ -115,15 +92,15 @@ async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -
 
 async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
     """The core group is listed first: mostly it has something, and nothing else has to be requested."""
-    if found := await _of_kinds(client, await _kinds_of(client, "", ["v1"]), _goes_along, namespace):
+    if found := await _of_kinds(client, await _kinds_of(client, ["v1"]), _goes_along, namespace):
         return found
-    groups = (await _discovered(client, "/apis", _Groups)).groups
-    kinds = await _all(_kinds_of(client, each.name, _versions_of(each)) for each in groups)
+    groups = await _discovered("/apis", client.mapper.groups())
+    kinds = await _all(_kinds_of(client, _api_versions(each)) for each in groups)
     return await _of_kinds(client, [each for found in kinds for each in found], _goes_along, namespace)
 
 
 async def _of_crd(client: Client, crd: JsonObject, left_out: LeftOut) -> tuple[str, ...]:
-    if not _is_established(crd):
+    if condition_of(crd, "Established").get("status") != "True":
         return ()  # it was never served
     spec = crd["spec"]
     # A version that objects are stored in needs no conversion, by a webhook that may be gone.
@@ -137,17 +114,12 @@ async def _of_crd(client: Client, crd: JsonObject, left_out: LeftOut) -> tuple[s
     return await _of_kinds(client, [resource], left_out)
 
 
-def _is_established(crd: JsonObject) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any((each.get("type"), each.get("status")) == ("Established", "True") for each in conditions)
-
-
-async def _kinds_of(client: Client, group: str, versions: Iterable[str]) -> list[Resource[_Contained]]:
+async def _kinds_of(client: Client, api_versions: Iterable[str]) -> list[Resource[_Contained]]:
     """Return the kinds of a group whose objects somebody creates or deletes in a namespace, each in one version."""
     found: dict[str, Resource[_Contained]] = {}
-    for version in versions:
-        path = f"/apis/{_checked(group)}/{_checked(version)}" if group else f"/api/{_checked(version)}"
-        for each in (await _discovered(client, path, _Kinds)).resources:
+    for api_version in api_versions:
+        group, _, version = api_version.rpartition("/")
+        for each in await _discovered(api_version, client.mapper.kinds(api_version)):
             is_stored = "list" in each.verbs and not {"create", "delete"}.isdisjoint(each.verbs)
             if each.namespaced and is_stored and "/" not in each.name and (group, each.kind) not in _RECORDS:
                 known = Resource(_Contained, group, version, each.kind, _checked(each.name), namespaced=True)
@@ -213,19 +185,20 @@ async def _all(requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [each for each in answers if not isinstance(each, BaseException)]
 
 
-async def _discovered(client: Client, path: str, into: type[Any]) -> Any:
+async def _discovered(of: str, asked: Awaitable[T]) -> T:
     try:
-        return msgspec.json.decode(await client.raw("GET", path), type=into)
+        return await asked
     except ClusterUnreachable:
         raise
-    except (KubeError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise KubeError(f"the kinds of {path} are not known: {error}") from error
+    except KubeError as error:
+        raise KubeError(f"the kinds of {of} are not known: {error}") from error
 
 
-def _versions_of(group: _Group) -> list[str]:
-    """Return the versions of a group, the preferred one first."""
-    preferred = [group.preferred_version.version] if group.preferred_version is not None else []
-    return list(dict.fromkeys((*preferred, *(each.version for each in group.versions))))
+def _api_versions(group: ServedGroup) -> list[str]:
+    """Return a group in each of its versions, the preferred one first."""
+    preferred = [group.preferred_version] if group.preferred_version is not None else []
+    versions = dict.fromkeys(each.version for each in (*preferred, *(group.versions or ())))
+    return [f"{_checked(group.name)}/{_checked(each)}" for each in versions]
 
 
 def _checked(name: str) -> str:

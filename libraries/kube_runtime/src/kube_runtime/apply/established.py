@@ -3,33 +3,19 @@
 import asyncio
 from contextlib import aclosing
 
-import msgspec
-
+from kube_runtime.apply.readiness import condition_of
 from kube_runtime.client.client import Client
-from kube_runtime.exceptions import ApiError, ClusterUnreachable, ResponseInvalid
+from kube_runtime.exceptions import ApiError, ClusterUnreachable
 from kube_runtime.resource import JsonObject, Resource
 
 RETRY_SECONDS = 0.5
 """The pause after a watch without a change. Some servers end each at once."""
 
 
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-
-
-class _Status(msgspec.Struct):
-    conditions: list[_Condition] | None = None
-
-
 async def wait_established(
     client: Client, resource: Resource[JsonObject], crd: JsonObject, seconds: float
 ) -> JsonObject:
-    """Return the CRD once its kind is served.
-
-    Raises ClusterUnreachable at the deadline, ApiError if refused,
-    ResponseInvalid for what is no CRD.
-    """
+    """Return the CRD once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if it is refused."""
     metadata = crd["metadata"]
     try:
         async with asyncio.timeout(seconds):
@@ -72,8 +58,4 @@ def _is_served_as_its_kind(crd: JsonObject) -> bool:
 
 
 def _status_of(crd: JsonObject, kind: str) -> str:
-    try:
-        status = msgspec.convert(crd.get("status") or {}, _Status)
-    except msgspec.ValidationError as error:
-        raise ResponseInvalid(f"the status of {crd['metadata']['name']} is not that of a CRD: {error}") from None
-    return next((each.status for each in status.conditions or () if each.type == kind), "Unknown")
+    return str(condition_of(crd, kind).get("status", "Unknown"))

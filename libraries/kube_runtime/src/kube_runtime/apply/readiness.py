@@ -37,11 +37,11 @@ def readiness(live: Live) -> Readiness:
 
 
 def _by_conditions(live: Live) -> Readiness:
-    if _condition(live, "Stalled").get("status") == "True":
+    if condition_of(live, "Stalled").get("status") == "True":
         return Readiness("Failed", _message(live, "Stalled"))
-    if _condition(live, "Reconciling").get("status") == "True":
+    if condition_of(live, "Reconciling").get("status") == "True":
         return _in_progress(_message(live, "Reconciling"))
-    ready = _condition(live, "Ready")
+    ready = condition_of(live, "Ready")
     if ready and ready.get("status") != "True":
         return _in_progress(_message(live, "Ready"))
     return _current()
@@ -49,14 +49,14 @@ def _by_conditions(live: Live) -> Readiness:
 
 def _deployment(live: Live) -> Readiness:
     spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
-    if _condition(live, "Progressing").get("reason") == "ProgressDeadlineExceeded":
+    if condition_of(live, "Progressing").get("reason") == "ProgressDeadlineExceeded":
         return Readiness("Failed", _message(live, "Progressing"))
     if "observedGeneration" not in status and _number(spec, "replicas", 1):
         return _in_progress("its controller has not observed it yet")
     wanted = _number(spec, "replicas", 1)
     updated, total = _number(status, "updatedReplicas"), _number(status, "replicas")
     if updated < wanted:
-        is_refused = _condition(live, "ReplicaFailure").get("status") == "True"
+        is_refused = condition_of(live, "ReplicaFailure").get("status") == "True"
         why = f": {_message(live, 'ReplicaFailure')}" if is_refused else ""
         return _in_progress(f"{updated} of {wanted} replicas are updated{why}")
     if total > wanted:
@@ -104,7 +104,7 @@ def _daemon_set(live: Live) -> Readiness:
 
 def _replica_set(live: Live) -> Readiness:
     spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
-    if _condition(live, "ReplicaFailure").get("status") == "True":
+    if condition_of(live, "ReplicaFailure").get("status") == "True":
         return _in_progress(_message(live, "ReplicaFailure"))
     wanted, available = _number(spec, "replicas", 1), _number(status, "availableReplicas")
     if available < wanted or _number(status, "replicas") > wanted:
@@ -113,9 +113,9 @@ def _replica_set(live: Live) -> Readiness:
 
 
 def _job(live: Live) -> Readiness:
-    if _condition(live, "Failed").get("status") == "True":
+    if condition_of(live, "Failed").get("status") == "True":
         return Readiness("Failed", _message(live, "Failed"))
-    if _condition(live, "Complete").get("status") == "True" or _mapping(live.get("status")).get("startTime"):
+    if condition_of(live, "Complete").get("status") == "True" or _mapping(live.get("status")).get("startTime"):
         return _current()
     return _in_progress("it has not started yet")
 
@@ -127,13 +127,13 @@ def _pod(live: Live) -> Readiness:
         return _current()
     if phase == "Failed":
         return Readiness("Failed", str(status.get("message") or status.get("reason") or "it failed"))
-    if phase == "Running" and _condition(live, "Ready").get("status") == "True":
+    if phase == "Running" and condition_of(live, "Ready").get("status") == "True":
         return _current()
     crashing = _waiting_reason(status)
     if crashing in {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"}:
         return Readiness("Failed", f"a container waits: {crashing}")
     return _in_progress(
-        _message(live, "Ready") if _condition(live, "Ready") else f"it is {phase or 'not scheduled yet'}"
+        _message(live, "Ready") if condition_of(live, "Ready") else f"it is {phase or 'not scheduled yet'}"
     )
 
 
@@ -150,9 +150,9 @@ def _claim(live: Live) -> Readiness:
 
 
 def _crd(live: Live) -> Readiness:
-    if _condition(live, "NamesAccepted").get("status") == "False":
+    if condition_of(live, "NamesAccepted").get("status") == "False":
         return Readiness("Failed", _message(live, "NamesAccepted"))
-    if _condition(live, "Established").get("status") == "True":
+    if condition_of(live, "Established").get("status") == "True":
         return _current()
     return _in_progress("it is not served yet")
 
@@ -199,7 +199,8 @@ def _number(section: Live, key: str, default: int = 0) -> int:
     return value if isinstance(value, int) else default
 
 
-def _condition(live: Live, kind: str) -> Live:
+def condition_of(live: Live, kind: str) -> Live:
+    """Return a condition of an object; nothing where it has none of the kind."""
     conditions = _mapping(live.get("status")).get("conditions")
     if not isinstance(conditions, Sequence) or isinstance(conditions, str):
         return {}
@@ -207,7 +208,7 @@ def _condition(live: Live, kind: str) -> Live:
 
 
 def _message(live: Live, kind: str) -> str:
-    condition = _condition(live, kind)
+    condition = condition_of(live, kind)
     return str(condition.get("message") or condition.get("reason") or f"{kind} is {condition.get('status')}")
 
 

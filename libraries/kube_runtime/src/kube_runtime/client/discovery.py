@@ -13,7 +13,7 @@ CustomResourceDefinition stops serving, by the absence of that.
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Literal, TypeVar
@@ -36,28 +36,34 @@ _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
 _GROUP_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class _Served(msgspec.Struct):
+class ServedKind(msgspec.Struct):
+    """A kind, or a subresource of one, in one version of its group."""
+
     name: str
     kind: str
     namespaced: bool = False
+    verbs: list[str] = []
 
 
 class _ResourceList(msgspec.Struct):
-    resources: list[_Served] | None = None
+    resources: list[ServedKind] | None = None
 
 
 class _Version(msgspec.Struct):
     version: str
 
 
-class _Group(msgspec.Struct):
+class ServedGroup(msgspec.Struct, rename="camel"):
+    """A group and its versions, as the server lists them."""
+
     name: str
     versions: list[_Version] | None = None
+    preferred_version: _Version | None = None
 
 
 class _GroupList(msgspec.Struct):
     kind: Literal["APIGroupList"]
-    groups: list[_Group] | None = None
+    groups: list[ServedGroup] | None = None
 
 
 class _CrdVersion(msgspec.Struct):
@@ -172,6 +178,16 @@ class RestMapper:
             raise KindUnknown(api_version, kind, f": CustomResourceDefinition {crd} serves no version with it (yet)")
         return None
 
+    async def kinds(self, api_version: str) -> Sequence[ServedKind]:
+        """Return what the server serves of a group and version. Raises NotServed where there is no such, KubeError."""
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        return (await self._get(path, _DECODER)).resources or ()
+
+    async def groups(self) -> Sequence[ServedGroup]:
+        """Return all groups but the core one. Raises KubeError."""
+        return (await self._get("/apis", _GROUPS)).groups or ()
+
     def recheck(self, api_version: str) -> None:
         """Forget what a server did not serve as it was known: it is looked up again, no more often than others."""
         self._known.pop(api_version, None)
@@ -213,17 +229,15 @@ class RestMapper:
     async def _ask_served(self, api_version: str) -> dict[str, Resource[JsonObject]]:
         """Return the kinds of a group and version. Raises NotServed where there is no such, and KubeError."""
         group, _, version = api_version.rpartition("/")
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        served = (await self._get(path, _DECODER)).resources
-        found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served or ())
+        served = await self.kinds(api_version)
+        found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served)
         return {each.kind: each for each in found if _PLURAL.fullmatch(each.plural)}
 
     async def _versions(self, group: str) -> list[str]:
         """Return the versions of a group that the server serves, as it lists them."""
         if not group:
             return ["v1"]
-        groups = (await self._get("/apis", _GROUPS)).groups
-        named = [each for each in groups or () if each.name == group]
+        named = [each for each in await self.groups() if each.name == group]
         return [f"{group}/{each.version}" for found in named for each in found.versions or ()]
 
     async def _crd_of(self, group: str, kind: str) -> str | None:
