@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
-from kube_runtime.client.credentials import StaticToken, TokenFile
+from kube_runtime.client.credentials import FixedHeaders, TokenFile, bearer
 from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
 from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings, tls_context
@@ -154,7 +154,7 @@ async def test_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
 
     assert credentials.refused()
     assert await credentials.headers() == {"Authorization": "Bearer second"}
-    assert not StaticToken("x").refused()
+    assert not FixedHeaders(bearer("x")).refused()
 
 
 async def test_pod_finds_its_own_cluster(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, dump_yaml
-from kube_runtime.client.credentials import Anonymous
+from kube_runtime.client.credentials import FixedHeaders
 from kube_runtime.client.kubeconfig import (
     Connection,
     connection_from_kubeconfig,
@@ -231,7 +231,7 @@ async def test_requests_that_are_refused_together_are_repeated_with_the_new_cert
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        connection = Connection(server=address, tls=TlsSettings(), read_tls=read_tls, credentials=Anonymous())
+        connection = Connection(server=address, tls=TlsSettings(), read_tls=read_tls, credentials=FixedHeaders())
         async with Client(connection) as client:
             answers = await asyncio.gather(client.server_version(), client.server_version())
             assert list(answers) == ["v1.36.3"] * 2

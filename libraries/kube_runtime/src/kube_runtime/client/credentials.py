@@ -24,39 +24,19 @@ class Credentials(Protocol):
         """Take note that the server did not accept the headers. Returns whether asking again may give others."""
 
 
-class Anonymous:
-    """No headers: the client certificate says it all, or nobody asks."""
+class FixedHeaders:
+    """What never changes: an Authorization header, or nothing where a client certificate says it all."""
+
+    def __init__(self, authorization: str = "") -> None:
+        self._headers = {"Authorization": authorization} if authorization else {}
 
     async def headers(self) -> Mapping[str, str]:
-        """Return nothing."""
-        return {}
-
-    def refused(self) -> bool:
-        """Nothing else can be tried."""
-        return False
-
-
-class StaticToken:
-    """A bearer token that does not change."""
-
-    def __init__(self, token: str) -> None:
-        self._headers = {"Authorization": f"Bearer {_header_safe(token)}"}
-
-    async def headers(self) -> Mapping[str, str]:
-        """Return the token."""
+        """Return the header."""
         return self._headers
 
     def refused(self) -> bool:
         """Nothing else can be tried."""
         return False
-
-
-class UserAndPassword(StaticToken):
-    """HTTP basic authentication."""
-
-    def __init__(self, user: str, password: str) -> None:
-        encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {encoded}"}
 
 
 class TokenFile:
@@ -100,10 +80,16 @@ class TokenFile:
                 why = error.__class__.__name__
                 raise KubeconfigInvalid(f"the token file {self._path} can't be read: {why}") from None
             token = self._otherwise
-        return {"Authorization": f"Bearer {_header_safe(token)}"}
+        return {"Authorization": bearer(token)}
 
 
-def _header_safe(token: str) -> str:
+def bearer(token: str) -> str:
+    """Return the header of a bearer token. Raises KubeconfigInvalid for one that no header can carry."""
     if not token or not token.isascii() or not token.isprintable():
         raise KubeconfigInvalid("the token is empty, or holds what no header can carry")
-    return token
+    return f"Bearer {token}"
+
+
+def basic(user: str, password: str) -> str:
+    """Return the header of HTTP basic authentication."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"

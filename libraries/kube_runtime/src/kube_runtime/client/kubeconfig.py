@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kube_runtime.client.credentials import Anonymous, Credentials, StaticToken, TokenFile, UserAndPassword
+from kube_runtime.client.credentials import Credentials, FixedHeaders, TokenFile, basic, bearer
 from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid, KubeconfigRefused, ManifestInvalid
@@ -346,9 +346,9 @@ def _credentials_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: P
     if token_file := _text(user, "tokenFile"):  # as for kubectl, it counts more than a token beside it
         return TokenFile(base / token_file, otherwise=token)
     if token:
-        return StaticToken(token)
+        return FixedHeaders(bearer(token))
     name, password = _text(user, "username"), _text(user, "password")
-    return UserAndPassword(name, password) if name and password else Anonymous()
+    return FixedHeaders(basic(name, password) if name and password else "")
 
 
 def _shown_to_plugins(cluster: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
