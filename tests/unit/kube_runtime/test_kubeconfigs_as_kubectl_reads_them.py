@@ -27,6 +27,7 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.tls import TlsSettings, tls_context
 from kyma_certs import KeyPair, create_ca
+from tests.unit.kube_runtime.test_kubeconfig import kubeconfig
 
 PERMISSIVE, STRICT = KubeconfigPolicy.permissive(), KubeconfigPolicy.strict()
 VERSION = "client.authentication.k8s.io/v1"
@@ -35,26 +36,9 @@ BODY = b'{"gitVersion":"v1.36.3"}'
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(BODY), BODY)
 
 
-def kubeconfig(user: Any = None, **cluster: Any) -> dict[str, Any]:
-    return {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://k.example:6443", **cluster}}],
-        "users": [{"name": "u", "user": user or {"token": "secret"}}],
-    }
-
-
 @pytest.fixture(scope="module")
 def ca() -> KeyPair:
     return create_ca("ca", lifetime=timedelta(days=2), now=NOW)
-
-
-async def test_null_stands_for_nothing_as_terraform_writes_it() -> None:
-    unset = {"exec": None, "auth-provider": None, "as-groups": None, "client-certificate-data": None}
-
-    connection = await connection_from_kubeconfig(kubeconfig({"token": "secret", **unset}), STRICT)
-
-    assert await connection.credentials.headers() == {"Authorization": "Bearer secret"}
 
 
 async def test_scheme_in_capitals_is_tls_by_the_ca_of_the_kubeconfig(ca: KeyPair) -> None:

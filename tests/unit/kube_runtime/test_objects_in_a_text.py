@@ -33,12 +33,6 @@ def test_list_is_unrolled_and_keeps_the_index_of_its_document() -> None:
     assert [(each.name, each.index) for each in parse_objects(text)] == [("one", 0), ("a", 1)]
 
 
-def test_typed_list_is_unrolled_too() -> None:
-    text = "apiVersion: v1\nkind: SecretList\nitems:\n- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n"
-
-    assert [each.kind for each in parse_objects(text)] == ["Secret"]
-
-
 def test_kind_that_only_ends_in_list_is_an_object() -> None:
     (item,) = parse_objects("apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\n")
 

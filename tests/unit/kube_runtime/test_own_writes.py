@@ -226,36 +226,6 @@ class Following:
             await asyncio.sleep(0)
 
 
-async def test_object_that_was_deleted_before_the_answer_to_its_creation_arrived_is_gone() -> None:
-    async with Following() as following:
-        answer = following.server.write("a", "x")
-        following.server.delete("a")
-        await following.catch_up()
-
-        following.informer.wrote(answer)
-
-        assert following.informer.get(key("a")) is None
-        assert following.informer.list() == ()
-
-
-async def test_own_write_is_seen_before_its_event() -> None:
-    async with Following() as following:
-        answer = following.server.write("a", "x")
-        following.informer.wrote(answer)
-
-        assert following.informer.get(key("a")) == answer
-        assert following.informer.cache.get(key("a")) is None
-
-
-async def test_answer_that_is_older_than_the_last_one_changes_nothing() -> None:
-    async with Following() as following:
-        first, second = following.server.write("a", "x"), following.server.write("a", "y")
-        following.informer.wrote(second)
-        following.informer.wrote(first)
-
-        assert following.informer.get(key("a")) == second
-
-
 async def test_handler_of_a_deletion_does_not_see_the_own_write_before_it() -> None:
     async with Following() as following:
         following.informer.wrote(following.server.write("a", "x"))

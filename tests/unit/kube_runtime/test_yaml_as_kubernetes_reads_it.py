@@ -35,12 +35,7 @@ def test_text_means_what_it_means_to_kubectl(recorded: dict[str, Any]) -> None:
         with pytest.raises(ManifestInvalid):
             load_yaml(recorded["yaml"])
     else:
-        assert _as_numbers(load_yaml(recorded["yaml"])) == _as_numbers(recorded["json"])
-
-
-@given(some.dictionaries(TEXTS, VALUES, max_size=5))
-def test_written_document_reads_back_as_the_same(document: dict[str, Any]) -> None:
-    assert _as_numbers(load_yaml(dump_yaml(document))) == _as_numbers(document)
+        assert as_numbers(load_yaml(recorded["yaml"])) == as_numbers(recorded["json"])
 
 
 def test_same_object_is_written_as_the_same_text_whatever_the_order_of_its_keys() -> None:
@@ -127,12 +122,12 @@ def test_one_document_is_asked_for_and_two_are_refused() -> None:
         load_yaml("a: 1\n---\nb: 2\n")
 
 
-def _as_numbers(value: Any) -> Any:
+def as_numbers(value: Any) -> Any:
     """Return the value with numbers as JSON knows them: 1 and 1.0 are the same, and large ones are inexact."""
     if isinstance(value, dict):
-        return {key: _as_numbers(each) for key, each in value.items()}
+        return {key: as_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_as_numbers(each) for each in value]
+        return [as_numbers(each) for each in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     return value

@@ -15,8 +15,8 @@ from hypothesis import strategies as some
 from kube_runtime import ManifestInvalid, dump_yaml, load_documents, load_yaml
 from kube_runtime.yaml_text import RepeatedKey
 from tests.go_programs import build
+from tests.unit.kube_runtime.test_yaml_as_kubernetes_reads_it import RECORDED, as_numbers
 
-RECORDED = json.loads((Path(__file__).parent / "kubernetes_yaml.json").read_text())
 SPECIAL_TO_1_1 = (
     "yes no on off y n true null ~ = << 2026-01-01 1_000 12:30:45 1:30 0o7 0x1F 017 1e3 1.0 .5 --- ... - ? :"
 )
@@ -193,7 +193,7 @@ def test_json_means_what_it_means_to_kubectl(
     kubectl: Reader, documents: list[dict[str, Any]], is_ascii: bool, between: str
 ) -> None:
     text = between.join(json.dumps(each, ensure_ascii=is_ascii) for each in documents)
-    assert _as_numbers(list(load_documents(text))) == _as_numbers(documents)
+    assert as_numbers(list(load_documents(text))) == as_numbers(documents)
     _assert_same(text, kubectl)
 
 
@@ -202,10 +202,10 @@ def test_json_means_what_it_means_to_kubectl(
 @example([{"a": "\n", "b": "0\n"}, {"a": ["x\n\n", 1, "2"]}, {" \n": "\n x", "\n": " \n"}])
 def test_every_reader_reads_what_is_written(kubectl: Reader, documents: list[dict[str, Any]]) -> None:
     text = "---\n".join(map(dump_yaml, documents))
-    wanted = _as_numbers(documents)
-    assert _as_numbers(list(load_documents(text))) == wanted
-    assert _as_numbers(list(yaml.safe_load_all(text))) == wanted
-    assert _as_numbers(kubectl(text)[0]) == wanted
+    wanted = as_numbers(documents)
+    assert as_numbers(list(load_documents(text))) == wanted
+    assert as_numbers(list(yaml.safe_load_all(text))) == wanted
+    assert as_numbers(kubectl(text)[0]) == wanted
 
 
 @given(DOCUMENTS)
@@ -252,7 +252,7 @@ def _assert_same(text: str, kubectl: Reader) -> None:
             raise
         return
     if not error:
-        assert _as_numbers(_not_empty(ours)) == _as_numbers(_not_empty(theirs)), text
+        assert as_numbers(_not_empty(ours)) == as_numbers(_not_empty(theirs)), text
 
 
 DROPPED = ("<document start>", "begins with a byte order mark", "directive", "not allowed", "means nothing", " is no ")
@@ -261,15 +261,6 @@ DROPPED = ("<document start>", "begins with a byte order mark", "directive", "no
 
 def _not_empty(documents: list[Any]) -> list[Any]:
     return [each for each in documents if each is not None]
-
-
-def _as_numbers(value: Any) -> Any:
-    """Return the value with numbers as JSON knows them: 1 and 1.0 are the same, and large ones are inexact."""
-    if isinstance(value, dict):
-        return {key: _as_numbers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_as_numbers(each) for each in value]
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _atoms(value: Any) -> int:
