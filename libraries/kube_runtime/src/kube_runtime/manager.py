@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from types import EllipsisType
 from typing import Any, TypeVar, cast
 
@@ -24,12 +23,12 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime.client.client import Client
 from kube_runtime.clock import SYSTEM_CLOCK, Clock
-from kube_runtime.controller.controller import Controller, OnResult
+from kube_runtime.controller.controller import Controller
 from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.retries import DEFAULT_POLICY, RetryPolicy
 from kube_runtime.controller.shared_limit import SharedLimit
-from kube_runtime.controller.workers import Workers
+from kube_runtime.controller.workers import Result
 from kube_runtime.event_recorder import EventRecorder
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.informer import Index, Informer
@@ -99,7 +98,7 @@ class Manager:
         metrics: RuntimeMetrics | None = None,
         registry: CollectorRegistry | None = None,
         events: EventRecorder | None = None,
-        on_result: OnResult = lambda _name, _result: None,
+        on_result: Callable[[str, Result | Exception], None] = lambda _name, _result: None,
         tracer: Tracer | None = None,
     ) -> None:
         self.tracer = tracer
@@ -118,8 +117,8 @@ class Manager:
         """The client without the check of the sharding: for what a replica writes before it takes part."""
         self._options = options
         self.namespace = namespace
-        self._on_result = on_result
-        self._limit = SharedLimit()
+        self.on_result = on_result
+        self.limit = SharedLimit()
         self._informers: dict[tuple[str, str | None, str | None, str | None], Informer[Any]] = {}
         self._required: set[Informer[Any]] = set()
         self._receivers: defaultdict[type[Any], list[Callable[[Any], int | None]]] = defaultdict(list)
@@ -202,30 +201,16 @@ class Manager:
         """
         if name in self.controllers:
             raise ValueError(f"two controllers are named {name!r}")
-        workers: Callable[..., Workers[K]] = partial(
-            Workers,
-            options=ControllerOptions(
-                concurrency=concurrency,
-                max_per_owner=max_per_owner,
-                timeout_seconds=timeout_seconds,
-                retry=retry or self._options.retry,
-                retry_priority=retry_priority,
-                is_limited=is_limited,
-            ),
-            owner=owner,
-            limit=self._limit,
-            metrics=self.metrics,
-            clock=self.clock,
+        options = ControllerOptions(
+            concurrency=concurrency,
+            max_per_owner=max_per_owner,
+            timeout_seconds=timeout_seconds,
+            retry=retry or self._options.retry,
+            retry_priority=retry_priority,
+            is_limited=is_limited,
         )
         made: Controller[K, S] = Controller(
-            self,
-            name,
-            state=state,
-            owner=owner,
-            exists=exists,
-            not_retried=not_retried,
-            on_result=self._on_result,
-            workers=workers,
+            self, name, options, state=state, owner=owner, exists=exists, not_retried=not_retried
         )
         self.controllers[name] = made
         return made
@@ -242,12 +227,8 @@ class Manager:
         """Deliver a signal to everyone who receives exactly its type; return how many keys were enqueued."""
         return sum(receive(signal) or 0 for receive in self._receivers.get(type(signal), ()))
 
-    def receive(self, signal_type: type[T], receiver: Callable[[T], int | None]) -> None:
-        """Deliver signals of a type to a function that returns how many keys it enqueued."""
-        self._receivers[signal_type].append(receiver)
-
-    def on(self, signal_type: type[T], handler: Callable[[T], None]) -> None:
-        """Call a function with each published signal of a type. For what is not a controller."""
+    def on(self, signal_type: type[T], handler: Callable[[T], int | None]) -> None:
+        """Call a function with each published signal of a type; it may return how many keys it enqueued."""
         self._receivers[signal_type].append(handler)
 
     def before_start(self, prepare: Callable[[], Awaitable[None]]) -> None:

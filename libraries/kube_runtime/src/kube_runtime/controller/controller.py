@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from kube_runtime.controller.groups import decisive
 from kube_runtime.controller.held_causes import HeldCauses
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.priority import Priority
 from kube_runtime.controller.queue import WorkQueue
 from kube_runtime.controller.triggers import (
@@ -44,7 +45,6 @@ log = logging.getLogger(__name__)
 
 STARTED_IN_AN_ITERATION = 50
 """How many keys of a start are enqueued in one iteration of the event loop."""
-OnResult = Callable[[str, Result | Exception], None]
 
 
 class Controller(Generic[K, S]):
@@ -54,13 +54,12 @@ class Controller(Generic[K, S]):
         self,
         sources: Sources,
         name: str,
+        options: ControllerOptions,
         *,
         state: Callable[[], S],
         owner: Callable[[K], str],
         exists: Callable[[K], bool] | None,
         not_retried: tuple[type[Exception], ...],
-        on_result: OnResult,
-        workers: Callable[[str, Callable[[K, Causes], Awaitable[Result]]], Workers[K]],
     ) -> None:
         self.name = name
         self._sources = sources
@@ -68,8 +67,15 @@ class Controller(Generic[K, S]):
         self._owner = owner
         self._exists = exists
         self._not_retried = not_retried
-        self._on_result = on_result
-        self._workers = workers(name, self._reconcile_counted)
+        self._workers: Workers[K] = Workers(
+            name,
+            self._reconcile_counted,
+            options,
+            owner=owner,
+            limit=sources.limit,
+            metrics=sources.metrics,
+            clock=sources.clock,
+        )
         self.queue: WorkQueue[K] = self._workers.queue
         self._reconcile: Callable[[K, Causes, S], Awaitable[Result]] | None = None
         self._unforeseen: Callable[[K, Exception], Awaitable[None]] | None = None
@@ -159,7 +165,7 @@ class Controller(Generic[K, S]):
                 self.enqueue(key, caused_by, priority=priority, after=after)
             return len(keys)
 
-        self._sources.receive(signal, receive)
+        self._sources.on(signal, receive)
 
     def starts_with(
         self,
@@ -336,11 +342,11 @@ class Controller(Generic[K, S]):
             without_frames(error)
             result = Result()
         except Exception as error:
-            self._on_result(self.name, error)
+            self._sources.on_result(self.name, error)
             raise
         if result.forget:
             self._states.pop(key, None)
-        self._on_result(self.name, result)
+        self._sources.on_result(self.name, result)
         return result
 
     async def _reconcile_owned(self, key: K, causes: Causes) -> Result:

@@ -1,4 +1,4 @@
-"""The functions of a controller's triggers: where they come from, and that they take changes and not objects."""
+"""The parts of a controller's triggers: where they come from, and that they take changes and not objects."""
 
 import inspect
 import logging
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin
 
+from kube_runtime.clock import Clock
 from kube_runtime.controller.causes import Causes
 from kube_runtime.controller.priority import Priority
+from kube_runtime.controller.shared_limit import SharedLimit
+from kube_runtime.controller.workers import Result
 from kube_runtime.exceptions import TriggerMistaken
 from kube_runtime.informer import Change, Informer
+from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.resource import Resource
 from kube_runtime.sharding import Sharding
 from kube_runtime.tracing import Tracer
@@ -25,17 +29,21 @@ _TAKEN = frozenset({Any, inspect.Parameter.empty, *Change.__mro__})
 
 
 class Sources(Protocol):
-    """Where triggers come from: the Manager."""
+    """Where triggers come from, and what all controllers share: the Manager."""
 
     sharding: Sharding
     tracer: Tracer | None
     trace_annotation: str
+    limit: SharedLimit
+    metrics: RuntimeMetrics
+    clock: Clock
+    on_result: Callable[[str, Result | Exception], None]
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of a resource."""
         ...
 
-    def receive(self, signal_type: type[T], receiver: Callable[[T], int]) -> None:
+    def on(self, signal_type: type[T], handler: Callable[[T], int]) -> None:
         """Deliver signals of a type to a function that returns how many keys it enqueued."""
         ...
 
