@@ -97,7 +97,6 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
         TriggerMistaken as TriggerMistaken,
         Unauthorized as Unauthorized,
         UnsupportedMediaType as UnsupportedMediaType,
-        WatchSilent as WatchSilent,
     )
     from kube_runtime.informer import (
         Cache as Cache,
@@ -164,7 +163,7 @@ _MODULES = {
         "Forbidden Gone Invalid KindUnknown KubeconfigInvalid KubeconfigRefused KubeError ManifestInvalid "
         "MethodNotAllowed NotFound NotServed ObjectUnreadable RequestTooLarge ResponseInvalid "
         "ResponseTooLarge ServerUnavailable StatusCause TerminalError TooManyRequests TriggerMistaken "
-        "Unauthorized UnsupportedMediaType WatchSilent"
+        "Unauthorized UnsupportedMediaType"
     ),
     "informer": "Cache Change Index Informer",
     "leases": "LeaseSharding",

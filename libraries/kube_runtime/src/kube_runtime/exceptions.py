@@ -1,8 +1,7 @@
 """Everything that can go wrong between a controller and a cluster.
 
 KubeError
-├── ClusterUnreachable       no response: no connection, no TLS session, or a timeout
-│   └── WatchSilent          a watch without any line for too long
+├── ClusterUnreachable       no response: no connection, no TLS session, a timeout, or a silent watch
 ├── ResponseInvalid          a response that the API does not promise: undecodable, too large, redirecting
 │   ├── ResponseTooLarge     more bytes or values, or nested deeper, than the caller accepts
 │   └── ObjectUnreadable     a proper response with an object that does not fit its type
@@ -63,10 +62,6 @@ class TriggerMistaken(TypeError):
 
 class ClusterUnreachable(KubeError):
     """The API server did not respond. Whether a write under way took effect is unknown."""
-
-
-class WatchSilent(ClusterUnreachable):
-    """A watch received nothing, and did not end in the time that the API server was given."""
 
 
 class ResponseInvalid(KubeError):

@@ -42,7 +42,6 @@ from kube_runtime.exceptions import (
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
-    WatchSilent,
 )
 from kube_runtime.tracing import is_traced, part
 
@@ -166,7 +165,7 @@ class Transport:
                     _cut(response)
         except aiohttp.SocketTimeoutError as error:
             self._count("<error>", "GET")
-            raise WatchSilent(
+            raise ClusterUnreachable(
                 f"watch on {self._host} received nothing for {self.options.watch_silence_seconds:g} s"
             ) from error
         except _UNREACHABLE as error:
