@@ -1,6 +1,5 @@
 """Sets of objects go into a real cluster and out again, and nothing is written twice."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from kube_runtime import (
     ApplyResult,
     Client,
     ClientOptions,
-    Conflict,
     NotFound,
     NotServed,
     RuntimeMetrics,
@@ -217,19 +215,6 @@ async def test_namespace_is_filled_in_or_left_out_by_the_scope_of_the_kind(clien
     ]
 
 
-async def test_owner_of_a_field_is_named_when_force_is_off(client: Client, namespace: str) -> None:
-    await client.apply(
-        CONFIG_MAPS, "a", {"metadata": {"name": "a"}, "data": {"x": "theirs"}}, namespace, field_manager="them"
-    )
-
-    result = await applier(client, force=False).apply(parse_objects(as_text(config_map("a", namespace, x="ours"))))
-
-    (outcome,) = result.failed
-    assert outcome.error == '.data.x: conflict with "them"'
-    with pytest.raises(Conflict):
-        result.raise_first_failure()
-
-
 async def test_what_is_intended_can_be_recorded_first(client: Client, namespace: str) -> None:
     applies = applier(client)
     objects = parse_objects(as_text(config_map("a", namespace), config_map("b", namespace)))
@@ -255,16 +240,6 @@ async def test_deleted_namespace_takes_its_time_and_is_waited_for(client: Client
         return readiness(live).state == "Terminating"
 
     await eventually(is_gone_or_terminating)
-
-
-async def test_applies_of_one_rank_run_side_by_side(client: Client, namespace: str) -> None:
-    objects = parse_objects(as_text(*(config_map(f"cm-{number}", namespace) for number in range(40))))
-
-    async with asyncio.timeout(120):
-        result = await applier(client).apply(objects)
-
-    assert len(result.inventory) == 40
-    assert not result.failed
 
 
 def _requests(metrics: RuntimeMetrics) -> dict[str, float]:

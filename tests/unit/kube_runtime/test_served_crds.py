@@ -49,12 +49,13 @@ class EndingWatches:
 
 async def waited_for(served_after: float) -> EndingWatches:
     server = EndingWatches(served_after)
-    await wait_established(cast("Client", server), CRDS, await server.get(), 0.3)
+    await wait_established(cast("Client", server), CRDS, await server.get())
     return server
 
 
 async def test_server_that_ends_each_watch_at_once_is_asked_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(established, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(established, "ESTABLISHED_SECONDS", 0.3)
     assert (await waited_for(1)).watches == 1
     with pytest.raises(ClusterUnreachable, match="was not established"):
         await waited_for(20)

@@ -50,12 +50,10 @@ class Applier:
     - `labels`, `annotations`: put on every object
     - `owns`: tells whether an object, as it is in the cluster, may be deleted; by default one with these labels
     - `default_namespace`: for a namespaced object that names none
-    - `force`: take over fields that another manager owns; without it, that is a failure which names the owner
     - `former_managers`: field managers under which these objects were applied before: what they own becomes this one's,
       so that fields which are no longer applied are removed
     - `recreate_annotation`: an annotation of a document that, as "true", allows to delete the object and to create it
       anew where a field may not be changed
-    - `established_seconds`: how long to wait for a new CustomResourceDefinition to be served
     """
 
     def __init__(
@@ -67,10 +65,8 @@ class Applier:
         annotations: Mapping[str, str] | None = None,
         owns: Callable[[InventoryEntry, JsonObject], bool] | None = None,
         default_namespace: str = "default",
-        force: bool = True,
         former_managers: Collection[str] = (),
         recreate_annotation: str = "",
-        established_seconds: float = 15.0,
         memory: ApplyMemory | None = None,
     ) -> None:
         self._client = client
@@ -79,14 +75,11 @@ class Applier:
         self._annotations = dict(annotations or {})
         self._owns = owns or self._has_labels
         self._default_namespace = default_namespace
-        self._force = force
         self._recreate_annotation = recreate_annotation
-        self._established_seconds = established_seconds
         self._memory = ApplyMemory() if memory is None else memory
         self._writer = ObjectWriter(
             client=client,
             field_manager=field_manager,
-            force=force,
             former_managers=frozenset(former_managers),
             recreate_annotation=recreate_annotation,
             owns=self._owns,
@@ -213,7 +206,6 @@ class Applier:
                 self._document(wanted, entry),
                 entry.namespace or None,
                 field_manager=self._field_manager,
-                force=self._force,
                 dry_run=True,
             )
         except KubeError as error:
@@ -264,7 +256,7 @@ class Applier:
                 or (same and not before["metadata"].get("deletionTimestamp") and terms.leave(entry, before))
             ):
                 if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
-                    before = await wait_established(self._client, resource, before, self._established_seconds)
+                    before = await wait_established(self._client, resource, before)
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
         is_known = entry.identity in terms.known or self._memory.knows(entry)
         may_delete = entry.identity not in terms.found
@@ -284,7 +276,7 @@ class Applier:
         """Return the outcome of an object that was applied."""
         entry, (live, created, before) = target.entry, done
         if (entry.group, entry.kind) == CRD:
-            live = await wait_established(self._client, target.resource, live, self._established_seconds)
+            live = await wait_established(self._client, target.resource, live)
             self._client.mapper.learn(live)
         action: Action = "created" if created else "unchanged" if is_unchanged(before, live) else "changed"
         changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""

@@ -8,17 +8,16 @@ from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable
 from kube_runtime.resource import JsonObject, Resource
 
+ESTABLISHED_SECONDS = 15.0
 RETRY_SECONDS = 0.5
 """The pause after a watch without a change. Some servers end each at once."""
 
 
-async def wait_established(
-    client: Client, resource: Resource[JsonObject], crd: JsonObject, seconds: float
-) -> JsonObject:
+async def wait_established(client: Client, resource: Resource[JsonObject], crd: JsonObject) -> JsonObject:
     """Return the CRD once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if it is refused."""
     metadata = crd["metadata"]
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(ESTABLISHED_SECONDS):
             while not _is_settled(crd):
                 changes = client.watch(
                     resource,
@@ -36,7 +35,7 @@ async def wait_established(
                         crd = await client.get(resource, metadata["name"])
                         metadata = crd["metadata"]
     except TimeoutError:
-        raise ClusterUnreachable(f"{metadata['name']} was not established within {seconds:g} s") from None
+        raise ClusterUnreachable(f"{metadata['name']} was not established within {ESTABLISHED_SECONDS:g} s") from None
     _raise_refusal(crd)
     return crd
 

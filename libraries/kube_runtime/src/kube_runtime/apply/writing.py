@@ -49,7 +49,6 @@ class ObjectWriter:
 
     client: Client
     field_manager: str
-    force: bool
     former_managers: frozenset[str]
     recreate_annotation: str
     owns: Callable[[InventoryEntry, JsonObject], bool]
@@ -83,7 +82,7 @@ class ObjectWriter:
         """Apply a document; return the object, and whether it is new."""
         name, namespace = target.place
         applied = await self.client.apply_undecoded(
-            target.resource, name, target.document, namespace, field_manager=self.field_manager, force=self.force
+            target.resource, name, target.document, namespace, field_manager=self.field_manager
         )
         target.written.add(target.entry.identity)
         return decoding_for(target.resource.type).object(applied.body), applied.created
