@@ -109,9 +109,7 @@ class Resource(Generic[T]):
 
     def version_of(self, item: T) -> str:
         """Return the resource version of an object."""
-        if isinstance(item, dict):
-            return str(item["metadata"].get("resourceVersion") or "")
-        return _metadata(item).resource_version or ""
+        return version_of(item)
 
     def uid_of(self, item: T) -> str:
         """Return the uid of an object."""
@@ -136,6 +134,13 @@ class ObjectList(Generic[T]):
     items: tuple[T, ...]
     resource_version: str
     continue_token: str = ""
+
+
+def version_of(item: object) -> str:
+    """Return the resource version of an object."""
+    if isinstance(item, dict):
+        return str(item["metadata"].get("resourceVersion") or "")
+    return _metadata(item).resource_version or ""
 
 
 def version_number(version: str) -> int:

@@ -13,7 +13,7 @@ from kube_runtime.client.answers import error_from_status
 from kube_runtime.client.compacting import compactor_for
 from kube_runtime.client.nesting import cut_json
 from kube_runtime.exceptions import ObjectUnreadable, ResponseInvalid, ResponseTooLarge
-from kube_runtime.resource import ObjectList
+from kube_runtime.resource import ObjectList, version_of
 
 T = TypeVar("T")
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -25,7 +25,7 @@ EventType = Literal[ChangeType, "BOOKMARK"]
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One event of a watch. A bookmark has no object, only the resource version that the watch has reached."""
+    """One event of a watch, and the resource version that the watch has reached. A bookmark has no object."""
 
     type: EventType
     object: T | None
@@ -105,17 +105,19 @@ class Decoding(Generic[T]):
         self._list: msgspec.json.Decoder[_List[T]] = msgspec.json.Decoder(_List[shape])
         self._event: msgspec.json.Decoder[_Event[T]] = msgspec.json.Decoder(_Event[shape])
         self._raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
-        self._compact: Callable[[T], None] | None = None if kind is dict else compactor_for(kind)
         self._is_dict = kind is dict
+        compact = compactor_for(kind) or (lambda item: item)
+        self._finish: Callable[[Any], object] = _require_metadata if self._is_dict else compact
+        """Checks or compacts an object that was decoded, in place."""
 
     def object(self, body: bytes, *, may_be_virtual: bool = False) -> T:
         """Decode one object; only one that may be virtual, such as a review, has no name."""
         try:
-            decoded = self._decode(body)
+            decoded = self._object.decode(body)
+            if not (self._is_dict and may_be_virtual):
+                self._finish(decoded)
         except UNDECODABLE as error:
             raise _unreadable(body, error) from None
-        if self._is_dict and not may_be_virtual:
-            _require_metadata(decoded)
         return decoded
 
     def list(self, body: bytes) -> ObjectList[T]:
@@ -123,10 +125,7 @@ class Decoding(Generic[T]):
         try:
             page = self._list.decode(body)
             for item in page.items or ():
-                if self._is_dict:
-                    _require_metadata(item)
-                if self._compact is not None:
-                    self._compact(item)
+                self._finish(item)
         except UNDECODABLE as error:
             raise ResponseInvalid(f"the list is not what its kind promises: {error}") from None
         _require_items(page)
@@ -167,8 +166,8 @@ class Decoding(Generic[T]):
         _require_items(page)
         return page.items or (), page.metadata.continue_
 
-    def event(self, line: bytes) -> tuple[ChangeType, T] | WatchEvent[T]:
-        """Decode one line of a watch: the type and object, or a bookmark.
+    def event(self, line: bytes) -> WatchEvent[T]:
+        """Decode one line of a watch: a change of an object, or a bookmark.
 
         Raises the ApiError that a line may be, ObjectUnreadable for a change of an object that can't be read (its
         subclass UnreadableDeletion where it is gone), and ResponseInvalid for anything else.
@@ -177,13 +176,10 @@ class Decoding(Generic[T]):
             return self._other(line)
         try:
             event = self._event.decode(line)
-            if self._compact is not None:
-                self._compact(event.object)
-            if self._is_dict:
-                _require_metadata(event.object)
+            self._finish(event.object)
         except (*UNDECODABLE, ObjectUnreadable) as error:
             return self._other(line, error)
-        return event.type, event.object
+        return WatchEvent(event.type, event.object, version_of(event.object))
 
     def _other(self, line: bytes, why: Exception | None = None) -> WatchEvent[T]:
         try:
@@ -197,12 +193,6 @@ class Decoding(Generic[T]):
         if event.type == "DELETED":
             raise UnreadableDeletion(*_unreadable(event.object, why).identity, str(why))
         raise _unreadable(event.object, why)
-
-    def _decode(self, document: bytes) -> T:
-        decoded = self._object.decode(document)
-        if self._compact is not None:
-            self._compact(decoded)
-        return decoded
 
 
 def _cut_list(body: bytes) -> tuple[_List[Any], list[bytes]]:

@@ -216,11 +216,7 @@ class Reader:
         async with aclosing(lines):
             async for batch in lines:
                 for line in batch:
-                    event = decoding.event(line)
-                    if isinstance(event, WatchEvent):
-                        yield event
-                    else:
-                        yield WatchEvent(event[0], event[1], resource.version_of(event[1]))
+                    yield decoding.event(line)
 
     def watch_lines(
         self,

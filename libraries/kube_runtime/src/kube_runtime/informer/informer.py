@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from kube_runtime.backoff import Backoff
 from kube_runtime.client.client import Client
-from kube_runtime.client.decoding import UnreadableDeletion, WatchEvent, decoding_for
+from kube_runtime.client.decoding import UnreadableDeletion, decoding_for
 from kube_runtime.exceptions import (
     Gone,
     KubeError,
@@ -299,14 +299,12 @@ class Informer(Generic[T]):
             if isinstance(error, UnreadableDeletion):
                 self._remove(ObjectKey(*error.identity[:2]))
             return
-        if isinstance(event, WatchEvent):
-            self._advance(event.resource_version)
+        item, version = event.object, event.resource_version
+        self._advance(version)
+        if item is None:
             return
         self._metrics.events += 1
-        kind, item = event
-        version = self.resource.version_of(item)
-        self._advance(version)
-        if kind != "DELETED":
+        if event.type != "DELETED":
             self._put(item, as_of=version)
         elif not self._is_newer_known(key := self.resource.key_of(item), version):
             self._remove(key)
