@@ -15,7 +15,6 @@ deleted in the SKR only with `--enable-purge-finalizer`; those on the Kyma in KC
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from kube_runtime import ApiError, End, KubeError, Step
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC, modules_removed, remaining_parts, was_reached
@@ -99,18 +98,6 @@ class DeletionDone(End):
     repeats: int = 0
 
 
-class DeletionOutcome(NamedTuple):
-    """How a reconcile ends, as the stages have it.
-
-    - `status`: None where it stays; `again`: when time alone changes the plan
-    - `at_once`: the outcome of the steps has to be read at once
-    """
-
-    status: KymaStatus | None = None
-    again: datetime | None = None
-    at_once: bool = False
-
-
 SkrSteps = ReadSkr | WriteSkrStatus | PurgeFinalizers | DeleteKyma | DeletePullSecret | RemoveCrd
 DeletionStep = SkrSteps | ChangeModules | RemoveKymaFinalizer
 REQUEUE_REASONS = {DeleteKyma: "remote_kyma_deletion", RemoveKymaFinalizer: "kyma_deletion"}
@@ -118,19 +105,50 @@ REQUEUE_REASONS = {DeleteKyma: "remote_kyma_deletion", RemoveKymaFinalizer: "kym
 
 
 def plan_deletion(seen: KymaSnapshot) -> DeletionStep | DeletionDone:
-    found = _stage(seen)
-    return found if not isinstance(found, DeletionOutcome) else _done(seen, found)
+    error, finalizers = _skr_error(seen), seen.kyma.metadata.finalizers
+    if finalizers and (hold := seen.brake.hold) is not None:
+        removed = modules_removed(seen.kyma)
+        decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
+        return _done(seen, decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
+    if seen.skr is None and error is None:
+        return ReadSkr()
+    if _tried(seen, RemoveKymaFinalizer):
+        return _done(seen)
+    has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
+    is_abandoned = has_no_access and seen.settings.timeouts.removes_finalizers_of_others
+    if names.KYMA_FINALIZER not in finalizers:
+        return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else _done(seen)
+    if seen.manifests:
+        waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
+        held = (DeleteManifest(each.metadata.name) for each in seen.manifests if not each.metadata.being_deleted)
+        left = map(DeleteSyncResource, taken_by_none(seen, {module_of_manifest(each) for each in seen.manifests}))
+        return _wait(seen, waits, (*held, *left), purge=seen.manifests)
+    if waits := _configurations(seen):
+        return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
+    if has_no_access or isinstance(error, ClusterClaimed):
+        return RemoveKymaFinalizer(of_others=is_abandoned)
+    if error is not None:
+        return _wait(seen, (failure_of(error).message,), modules_removed=True)
+    if waits := remaining_parts(seen.kyma):
+        return _wait(seen, waits, modules_removed=True)
+    inner = seen.skr.kyma if seen.skr is not None else None
+    return _plan_last_steps(seen) if inner is None else _plan_removal(seen, inner)
 
 
-def _done(seen: KymaSnapshot, outcome: DeletionOutcome) -> DeletionDone:
-    """Return the end of a reconcile. Missing access is no error, and a KCP that does not answer gets no status."""
+def _done(
+    seen: KymaSnapshot, status: KymaStatus | None = None, *, again: datetime | None = None, at_once: bool = False
+) -> DeletionDone:
+    """Return the end of a reconcile. Missing access is no error, and a KCP that does not answer gets no status.
+
+    `again`: when time alone changes the plan; `at_once`: the outcome of the steps has to be read at once.
+    """
     error, in_kcp = _skr_error(seen), seen.failure_of(ChangeModules, RemoveKymaFinalizer)
     is_answering = in_kcp is None or isinstance(in_kcp, ApiError)
-    repeats = seen.repeats + outcome.at_once if outcome.at_once or error is not None else 0
+    repeats = seen.repeats + at_once if at_once or error is not None else 0
     return DeletionDone(
-        requeue_after=pause(seen, error, outcome.again, repeats=repeats if outcome.at_once else 0),
+        requeue_after=pause(seen, error, again, repeats=repeats if at_once else 0),
         error=error if isinstance(error, KubeError) else in_kcp,
-        status=outcome.status if is_answering and outcome.status != seen.kyma.status else None,
+        status=status if is_answering and status != seen.kyma.status else None,
         reasons=tuple(_reasons(seen)),
         repeats=repeats,
     )
@@ -152,37 +170,6 @@ def _skr_error(seen: KymaSnapshot) -> Exception | None:
     return seen.failure_of(SkrStep)
 
 
-def _stage(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
-    error, finalizers = _skr_error(seen), seen.kyma.metadata.finalizers
-    if finalizers and (hold := seen.brake.hold) is not None:
-        removed = modules_removed(seen.kyma)
-        decision = deleting_status(seen, (hold.waits_for,), modules_removed=removed, reason=hold.reason)
-        return DeletionOutcome(decision.in_kcp, again=seen.timing.now + timedelta(seconds=hold.seconds))
-    if seen.skr is None and error is None:
-        return ReadSkr()
-    if _tried(seen, RemoveKymaFinalizer):
-        return DeletionOutcome()
-    has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
-    is_abandoned = has_no_access and seen.settings.timeouts.removes_finalizers_of_others
-    if names.KYMA_FINALIZER not in finalizers:
-        return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else DeletionOutcome()
-    if seen.manifests:
-        waits = tuple(sorted({f"module {module_of_manifest(each)}" for each in seen.manifests}))
-        held = (DeleteManifest(each.metadata.name) for each in seen.manifests if not each.metadata.being_deleted)
-        left = map(DeleteSyncResource, taken_by_none(seen, {module_of_manifest(each) for each in seen.manifests}))
-        return _wait(seen, waits, (*held, *left), purge=seen.manifests)
-    if waits := _configurations(seen):
-        return _wait(seen, waits, _stray_sync_resources(seen), purge=seen.sync_resources)
-    if has_no_access or isinstance(error, ClusterClaimed):
-        return RemoveKymaFinalizer(of_others=is_abandoned)
-    if error is not None:
-        return _wait(seen, (failure_of(error).message,), modules_removed=True)
-    if waits := remaining_parts(seen.kyma):
-        return _wait(seen, waits, modules_removed=True)
-    inner = seen.skr.kyma if seen.skr is not None else None
-    return _plan_last_steps(seen) if inner is None else _plan_removal(seen, inner)
-
-
 def _tried(seen: KymaSnapshot, step: type[Step]) -> bool:
     """Tell whether a step of this type succeeded or failed in this reconcile."""
     return any(isinstance(each, step) for each in seen.taken) or seen.failure_of(step) is not None
@@ -193,7 +180,7 @@ def _may_have_objects(seen: KymaSnapshot) -> bool:
     return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
-def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionOutcome:
+def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionDone:
     """Delete the Kyma CR in the SKR, and wait until it is gone."""
     is_held = not inner.metadata.being_deleted or names.KYMA_FINALIZER in inner.metadata.finalizers
     purge = _is_purge_due(seen) and bool(inner.metadata.finalizers)
@@ -202,10 +189,10 @@ def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionOut
     waits = (f"Kyma {names.SKR_NAMESPACE}/{names.DEFAULT_KYMA_NAME} in the cluster",)
     decision = deleting_status(seen, waits, modules_removed=True)
     again = _next(seen, decision.again, _purge_due(seen))
-    return DeletionOutcome(decision.in_kcp, again=again, at_once=_tried(seen, DeleteKyma))
+    return _done(seen, decision.in_kcp, again=again, at_once=_tried(seen, DeleteKyma))
 
 
-def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | DeletionOutcome:
+def _plan_last_steps(seen: KymaSnapshot) -> DeletionStep | DeletionDone:
     synced, name = find(seen.kyma.status.conditions, PULL_SECRET_SYNC), seen.settings.pull_secret
     if name and synced is not None and not _tried(seen, DeletePullSecret):  # "False" may be about a later version
         return DeletePullSecret(name)
@@ -219,7 +206,7 @@ def _wait(
     *,
     purge: tuple[Manifest | SyncResource, ...] | None = None,
     modules_removed: bool = False,
-) -> DeletionStep | DeletionOutcome:
+) -> DeletionStep | DeletionDone:
     """Show in the SKR and in KCP what the deletion waits for, and begin with it. `purge` are objects that block it."""
     decision = deleting_status(seen, waits, modules_removed=modules_removed)
     is_reachable = seen.skr is not None and _skr_error(seen) is None
@@ -231,7 +218,7 @@ def _wait(
     if changes and not _tried(seen, ChangeModules):
         return ChangeModules(changes)
     purge_due = _purge_due(seen) if purge is not None and is_reachable else None
-    return DeletionOutcome(decision.in_kcp, again=_next(seen, decision.again, purge_due))
+    return _done(seen, decision.in_kcp, again=_next(seen, decision.again, purge_due))
 
 
 def _purge_due(seen: KymaSnapshot) -> datetime | None:
