@@ -78,10 +78,6 @@ class FleetCollector(Collector):
         held = Counter((each.kind,) for each in (*filter(is_deletion_held, kymas), *manifests, *resources))
         return _gauge("lifecycle_mgr_deletions_held", "Objects whose deletion waits for klm continue.", ("kind",), held)
 
-    def describe(self) -> Iterator[Metric]:
-        """Give no samples: they are known only at the time of a scrape."""
-        yield from ()
-
 
 def setup(manager: Manager, offers: Offers, *, each_kyma: bool, fips_only: bool) -> None:
     """Register the metrics of the fleet, and of this process."""

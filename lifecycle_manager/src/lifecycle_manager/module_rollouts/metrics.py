@@ -39,7 +39,3 @@ class RolloutCollector(Collector):
                 count = sum(getattr(wave, standing) for wave in each.status.waves)
                 clusters.add_metric((*key, standing), count)
         yield from (phases, clusters)
-
-    def describe(self) -> Iterator[Metric]:
-        """Give no samples: they are known only at the time of a scrape."""
-        yield from ()
