@@ -8,7 +8,6 @@ that users have left, or whose objects are still being deleted. One that is unma
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 
 import msgspec
 
@@ -27,6 +26,7 @@ from lifecycle_manager.module_catalog import (
     wanted_manifest,
     with_content_of,
 )
+from lifecycle_manager.module_catalog.module_kinds import default_kind
 from lifecycle_manager_api import (
     Kyma,
     KymaModule,
@@ -37,7 +37,6 @@ from lifecycle_manager_api import (
     State,
     SyncResource,
     TrackingObject,
-    boolean,
     names,
 )
 
@@ -76,7 +75,7 @@ class DeleteManifest:
     removed_since: datetime | None = None
 
     @property
-    def marks(self) -> dict[str, str | None]:
+    def marks(self) -> dict[str, str]:
         """The annotations by which the brake knows why the Manifest is deleted."""
         if self.by_users:
             return {names.REMOVED_BY_USERS: "true"}
@@ -370,28 +369,8 @@ def _component_in(manifest: Manifest | None) -> str:
 
 def default_cr_reference(offer: Offer, template: ModuleTemplate) -> TrackingObject | None:
     """Return the default Module CR of a template as a status names it; None where it has none."""
-    found = _resource_in(bytes(offer.default_cr(template)))
-    if found is None or not boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED):
-        return found
-    return msgspec.structs.replace(found, metadata=PartialMeta(name=found.metadata.name))
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-
-
-class _Resource(msgspec.Struct, frozen=True, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    metadata: _Identity = _Identity()
-
-
-@lru_cache(maxsize=1024)
-def _resource_in(data: bytes) -> TrackingObject | None:
-    """Return the default Module CR of a template as a reference."""
-    found = msgspec.json.decode(data, type=_Resource | None)
-    if found is None or not found.kind:
+    found = default_kind(template, offer.namespace)
+    if found is None:
         return None
-    metadata = PartialMeta(name=found.metadata.name, namespace=found.metadata.namespace)
+    metadata = PartialMeta(name=found.default_name, namespace=found.default_namespace)
     return TrackingObject(api_version=found.api_version, kind=found.kind, metadata=metadata)

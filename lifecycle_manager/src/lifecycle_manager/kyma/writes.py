@@ -183,23 +183,16 @@ class KymaWrites:
                 with suppress(Conflict):  # gone: the API server finds no object with its uid
                     await apply_manifest(kcp, self.manifests, manifest)
             case MarkUnmanaged(name):
-                await self._annotate(name, namespace, {names.IS_UNMANAGED: "true"})
+                patch = {"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}
+                answer = await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
+                self.manifests.wrote(answer)
             case DeleteManifest(name):
-                if change.marks:
-                    with suppress(NotFound):
-                        await self._annotate(name, namespace, change.marks)
-                await delete_manifest(kcp, name, namespace)
+                await delete_manifest(kcp, name, namespace, change.marks)
             case DeleteSyncResource(resource):
                 with suppress(NotFound):  # deleted meanwhile
                     await kcp.delete(SYNC_RESOURCES, resource.metadata.name, resource.metadata.namespace)
             case _:
                 assert_never(change)
-
-    async def _annotate(self, manifest: str, namespace: str, annotations: dict[str, str | None]) -> None:
-        patch = {"metadata": {"annotations": annotations}}
-        client = self.manager.client
-        answer = await client.merge_patch(MANIFESTS, manifest, patch, namespace, field_manager=FIELD_MANAGER)
-        self.manifests.wrote(answer)
 
 
 async def _patch(skr: Client, content: dict[str, Any], *, subresource: str | None = None) -> None:

@@ -52,7 +52,8 @@ def default_kind(template: ModuleTemplate, default_namespace: str = names.SKR_NA
         return None
     if data_refusal(template) is not None:
         return None
-    metadata = data.get("metadata") or {}
+    given = data.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
     cluster_scoped = boolean(template.metadata.annotations, names.IS_CLUSTER_SCOPED)
     namespace = "" if cluster_scoped else metadata.get("namespace") or default_namespace
     return ModuleCrKind(data["apiVersion"], data["kind"], namespace, metadata.get("name") or "default")

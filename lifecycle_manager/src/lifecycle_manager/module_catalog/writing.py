@@ -1,7 +1,6 @@
 """Writes of Manifests in KCP."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import msgspec
 
@@ -11,8 +10,6 @@ from lifecycle_manager.contract.former import is_former, marks
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager_api import Manifest, as_document, joined_name, names
-
-NO_MARKS: Mapping[str, str] = MappingProxyType({})
 
 
 async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: Manifest) -> None:
@@ -60,7 +57,7 @@ def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
     return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(manifest.metadata, name=name))
 
 
-async def delete_manifest(kcp: Client, name: str, namespace: str, marks: Mapping[str, str] = NO_MARKS) -> None:
+async def delete_manifest(kcp: Client, name: str, namespace: str, marks: Mapping[str, str]) -> None:
     """Delete a Manifest in the foreground, so that the objects of the module are deleted first. Raises KubeError.
 
     `marks`: annotations that say why.
