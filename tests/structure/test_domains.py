@@ -34,8 +34,7 @@ DOMAINS = (
 PLAIN = {
     "ca": "takes one step of a rotation; one Secret is written",
     "descriptor": "looks a descriptor up for a cache; no resource is written",
-    "module-agreement": "reports a contradiction in a template; one condition is written",
-    "module-link": "records the digest of a link; one status is written",
+    "module-template": "reports on a template by itself; one status is written",
     "resync": "publishes a signal at a limited rate",
     "skr-token": "renews the token of an access Secret; one Secret is written",
     "skr-probe": "sends one request to an SKR and publishes a signal",

@@ -68,8 +68,7 @@ async def test_found_descriptor_enqueues_those_who_have_the_template_and_no_cata
         "module-config": {"uses-regular/api", "uses-fast/api"},
         "manifest": {"uses-regular-api", "uses-fast-api"},
         "mandatory-modules": ALL,
-        "module-agreement": {"api-1.0.0"},
-        "module-link": {"api-1.0.0"},
+        "module-template": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},  # what the template installs may differ now
     }
 
@@ -115,8 +114,7 @@ async def test_descriptor_of_a_mandatory_template_enqueues_the_installations(fle
     fleet.manager.publish(DescriptorFound(KCP, "warden-1.0.0"))
     assert fleet.take() == {
         "mandatory-modules": ALL,
-        "module-agreement": {"warden-1.0.0"},
-        "module-link": {"warden-1.0.0"},
+        "module-template": {"warden-1.0.0"},
         "module-rollout": {"warden/mandatory"},
     }
 
@@ -141,8 +139,7 @@ async def test_template_of_the_mandatory_version_enqueues_installations_and_cata
         "catalog": ALL,
         "mandatory-modules": ALL,
         "mandatory-modules-deletion": {"ModuleTemplate warden-1.0.0"},
-        "module-agreement": {"warden-1.0.0"},
-        "module-link": {"warden-1.0.0"},
+        "module-template": {"warden-1.0.0"},
         "module-rollout": {"warden/mandatory"},
     }
 
@@ -169,8 +166,7 @@ async def test_template_that_becomes_mandatory_enqueues_installations_and_catalo
         "catalog": ALL,
         "mandatory-modules": ALL,
         "mandatory-modules-deletion": {"ModuleTemplate api-1.0.0"},
-        "module-agreement": {"api-1.0.0"},
-        "module-link": {"api-1.0.0"},
+        "module-template": {"api-1.0.0"},
         "module-rollout": {"api/regular", "api/fast", "api/mandatory"},
     }
     assert fleet.after_what_users_wait_for() == {"catalog", "mandatory-modules"}

@@ -155,7 +155,7 @@ async def test_template_that_contradicts_itself_says_so_until_it_is_corrected(wo
     await world.sync_caches()
 
     async def condition() -> Condition | None:
-        await world.turn("module-agreement", ObjectKey(KCP, "nats-1.0.0"))
+        await world.turn("module-template", ObjectKey(KCP, "nats-1.0.0"))
         found = await world.kcp.get(MODULE_TEMPLATES, "nats-1.0.0", KCP)
         return find(found.status.conditions, CONSISTENT)
 

@@ -13,8 +13,9 @@ from kube_runtime import ObjectKey
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import DescriptorNotFound, Offers, wanted_spec
-from lifecycle_manager.module_catalog.links import CHANGED, PINNED, READ_AGAIN_SECONDS, RECHECK_SECONDS, UNREADABLE
+from lifecycle_manager.module_catalog.links import CHANGED, PINNED, UNREADABLE
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
+from lifecycle_manager.module_catalog.templates import RECHECK_SECONDS, RETRY_SECONDS
 from lifecycle_manager.module_catalog.verification import ComponentRegistry
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find
@@ -45,7 +46,7 @@ class Catalog:
         return self.texts[link]
 
     async def read(self) -> float | None:
-        return (await self.world.turn("module-link", self.key)).requeue_after
+        return (await self.world.turn("module-template", self.key)).requeue_after
 
     async def template(self) -> ModuleTemplate:
         return await self.world.kcp.get(MODULE_TEMPLATES, self.key.name, KCP)
@@ -116,7 +117,7 @@ async def test_another_version_may_have_another_content() -> None:
 async def test_link_that_can_not_be_read_is_reported_and_changes_nothing() -> None:
     async with catalog(linked()) as it:
         text = it.texts.pop(LINK)
-        assert await it.read() == READ_AGAIN_SECONDS
+        assert await it.read() == RETRY_SECONDS
         assert (await it.condition()).reason == UNREADABLE
         assert await it.pinned() == ""
         it.texts[LINK] = text

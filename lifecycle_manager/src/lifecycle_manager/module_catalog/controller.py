@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from kube_runtime import Causes, Change, Controller, Informer, KubeError, Manager, Result
+from kube_runtime import Causes, Change, Controller, Informer, KubeError, Manager, NotFound, Result
 from kyma_oci import ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, DatedReleaseMeta
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import agreement, links
+from lifecycle_manager.module_catalog import templates as template_reports
 from lifecycle_manager.module_catalog.identity import module_of, version_of
 from lifecycle_manager.module_catalog.offer import Offer, claim_of
-from lifecycle_manager.module_catalog.pins import Pins, pin_among, pin_of
+from lifecycle_manager.module_catalog.pins import pin_among, pin_of, status_with
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager.module_catalog.verification import ComponentRegistry, LookedUp, Verifications
-from lifecycle_manager_api import ModuleTemplate, names
+from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, names
 
 log = structlog.get_logger("module_catalog")
 
@@ -92,15 +92,14 @@ def setup(
     namespace: str = names.SKR_NAMESPACE,
     start_seconds: float = START_SECONDS,
 ) -> Offers:
-    """Add the controllers of descriptors and links; return the offers of the catalog. `fetch` reads a link."""
+    """Add the controllers of descriptors and templates; return the offers of the catalog. `fetch` reads a link."""
     templates = manager.informer(MODULE_TEMPLATES)
     releases = manager.informer(DATED_RELEASE_METAS)
     statuses = TemplateStatuses(manager.client, templates)
     lookups = Lookups(manager, templates, releases, statuses, registry, start_seconds)
     verifications = Verifications(manager, templates, statuses, lookups.found, registry, start_seconds)
     offers = Offers(templates, releases, lookups, verifications, frozenset(restricted), namespace)
-    links.setup(manager, statuses, fetch, offers.current)
-    agreement.setup(manager, statuses, offers.current)
+    template_reports.setup(manager, statuses, fetch, offers.current)
     return offers
 
 
@@ -115,11 +114,9 @@ class Lookups:
     registry: ComponentRegistry
     start_seconds: float
     changes: int = field(default=0, init=False)
-    pins: Pins = field(init=False)
     _controller: Controller[ComponentVersion, LookupState] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pins = Pins(self.statuses, self.manager.clock)
         self._controller = self.manager.controller(
             "descriptor",
             state=LookupState,
@@ -201,10 +198,25 @@ class Lookups:
         """
         found = await self.registry.descriptor(wanted, pin_among(templates, wanted))
         for template in templates:
-            digest = await self.pins.record(template, wanted, found)
+            digest = await self._record(template, wanted, found)
             if digest != found.digest:  # another replica was first
                 found = await self.registry.descriptor(wanted, digest)
         return found
+
+    async def _record(self, template: ModuleTemplate, wanted: ComponentVersion, found: FoundDescriptor) -> str:
+        """Record a descriptor unless another one is recorded; return the digest of that on record. Raises KubeError."""
+
+        def status_of(template: ModuleTemplate) -> ModuleTemplateStatus:
+            if pin_of(template, wanted) not in {"", found.digest}:
+                return template.status
+            return status_with(template, wanted, found, self.manager.clock.now())
+
+        try:
+            return pin_of(await self.statuses.write(template, status_of), wanted)
+        except NotFound:
+            why = "no such ModuleTemplate, or a CRD of it without a status"
+            log.warning("descriptor not pinned", template=template.metadata.name, why=why)
+            return found.digest
 
     def _publish(self, templates: Iterable[ModuleTemplate]) -> None:
         self.changes += 1

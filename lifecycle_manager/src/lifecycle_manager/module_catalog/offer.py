@@ -4,7 +4,7 @@ A ModuleReleaseMeta lists the version of each channel of a module; the ModuleTem
 `<module>-<version>`. A module without a ModuleReleaseMeta is offered by the deprecated channel of its templates.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -82,27 +82,6 @@ class Disagreement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of templates: their releases by module, descriptors and signed components by name."""
-
-    releases: Mapping[str, ModuleReleaseMeta]
-    descriptors: Mapping[str, msgspec.Raw]
-    verified: Mapping[str, Component]
-
-    def disagreeing(self, templates: Iterable[ModuleTemplate]) -> Iterator[tuple[str, "Disagreement"]]:
-        """Yield the templates that contradict themselves, by name. One that is being deleted is not offered anyway."""
-        for each in templates:
-            if not each.metadata.being_deleted and (why := self._contradiction(each)):
-                yield each.metadata.name, Disagreement(each, why)
-
-    def _contradiction(self, template: ModuleTemplate) -> str:
-        name, release = template.metadata.name, self.releases.get(module_of(template))
-        if (signed := self.verified.get(name)) is not None:
-            return disagreement(template, signed, release, is_signed=True)
-        return disagreement(template, component_in(template, self.descriptors.get(name)), release)
-
-
-@dataclass(frozen=True, slots=True)
 class Offer:
     """One state of the catalog. Objects that are being deleted are not offered.
 
@@ -161,8 +140,19 @@ class Offer:
             if not release.metadata.being_deleted
         }
         unreleased = {*restricted} - released.keys()
-        known = _Known(released, descriptors or {}, verified or {})
-        disagreeing = dict(known.disagreeing(everything))
+        descriptors, verified = descriptors or {}, verified or {}
+
+        def contradiction(template: ModuleTemplate) -> str:
+            name, release = template.metadata.name, released.get(module_of(template))
+            if (signed := verified.get(name)) is not None:
+                return disagreement(template, signed, release, is_signed=True)
+            return disagreement(template, component_in(template, descriptors.get(name)), release)
+
+        disagreeing = {
+            each.metadata.name: Disagreement(each, why)
+            for each in everything
+            if not each.metadata.being_deleted and (why := contradiction(each))
+        }
         existing = {each.metadata.name for each in everything} - disagreeing.keys()
         offered = [each for each in everything if each.metadata.name in existing and not each.metadata.being_deleted]
         by_name = {template.metadata.name: template for template in offered}
@@ -182,8 +172,8 @@ class Offer:
                 if (mandatory := release.spec.mandatory) is not None
                 and template_name(module, mandatory.version) not in existing
             ),
-            descriptors=known.descriptors,
-            verified=known.verified,
+            descriptors=descriptors,
+            verified=verified,
             disagreeing=disagreeing,
             problems=problems or {},
             unverified=unverified or {},

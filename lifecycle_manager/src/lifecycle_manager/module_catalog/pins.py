@@ -7,19 +7,13 @@ ModuleTemplate that is deleted and created again has no record.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
-import structlog
 from msgspec import structs
 
-from kube_runtime import Clock, NotFound
 from kyma_oci import ComponentVersion, FoundDescriptor
-from lifecycle_manager.module_catalog.template_status import TemplateStatuses
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, PinnedDescriptor
 from lifecycle_manager_api.conditions import NewCondition, set_conditions
-
-log = structlog.get_logger("module_catalog")
 
 PINNED = "DescriptorPinned"
 TAG_MOVED = "TagMoved"
@@ -51,26 +45,3 @@ def status_with(
     pin = PinnedDescriptor(component=wanted.component, version=wanted.version, digest=found.digest)
     conditions = set_conditions(template.status.conditions, [condition], template.metadata.generation, now)
     return structs.replace(template.status, pinned_descriptor=pin, conditions=conditions)
-
-
-@dataclass(frozen=True, eq=False)
-class Pins:
-    """Records which descriptors stand for templates."""
-
-    statuses: TemplateStatuses
-    clock: Clock
-
-    async def record(self, template: ModuleTemplate, wanted: ComponentVersion, found: FoundDescriptor) -> str:
-        """Record a descriptor unless another one is recorded; return the digest of that on record. Raises KubeError."""
-
-        def status_of(template: ModuleTemplate) -> ModuleTemplateStatus:
-            if pin_of(template, wanted) not in {"", found.digest}:
-                return template.status
-            return status_with(template, wanted, found, self.clock.now())
-
-        try:
-            return pin_of(await self.statuses.write(template, status_of), wanted)
-        except NotFound:
-            why = "no such ModuleTemplate, or a CRD of it without a status"
-            log.warning("descriptor not pinned", template=template.metadata.name, why=why)
-            return found.digest

@@ -111,7 +111,7 @@ class Verifications:
         )
         self._controller.watches(self.templates, to=self._of_template, when=offer_changed)
         self._controller.watches(self._policies, to=self._of_policy, when=verification_changed)
-        self._controller.watches(self._secrets, to=self._of_secret, when=keys_changed)
+        self._controller.watches(self._secrets, to=self._of_secret)
         self._controller.receives(DescriptorFound, to=self._of_descriptor)
         self._controller.reconciles(self._verify)
         self.manager.before_start(self._verify_all)
@@ -248,10 +248,6 @@ def verification_changed(change: Change[ModulePolicy]) -> bool:
     """Tell whether a policy asks for other signatures than before."""
     before, after = (_asked(each) for each in (change.old, change.new))
     return before != after
-
-
-def keys_changed(change: Change[Secret]) -> bool:
-    return change.old is None or change.new is None or change.old.data != change.new.data
 
 
 def _asked_of(template: ModuleTemplate, spec: ModulePolicySpec) -> Asked:
