@@ -313,16 +313,15 @@ def _outside_of_maintenance(
     """Defer a version that requires downtime until a maintenance window is open."""
     if found.template is None or not found.template.spec.requires_downtime or spec.skip_maintenance_windows:
         return None
-    if timing.policy is None and not timing.policy_error:
+    if not timing.has_windows:
         return None
     waiting = replace(found, reason=WAITS_FOR_MAINTENANCE, maintenance=True)
     what = f"the module is upgraded to {found.version} in a maintenance window"
-    policy, now = timing.policy, timing.now
-    window = policy.next_window(kyma.labels, now=now, min_length=timing.min_window) if policy else None
+    window = timing.next_window(kyma.labels)
     if window is None:
         why = timing.policy_error or "none is planned for this cluster"
         return replace(waiting, state=State.WARNING, message=f"{what}, which is not known: {why}")
-    if window.holds(now):
+    if window.holds(timing.now):
         return None
     return replace(waiting, message=f"{what}, the next of which begins {window.begin.isoformat()}", again=window.begin)
 

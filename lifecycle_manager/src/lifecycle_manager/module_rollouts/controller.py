@@ -25,7 +25,7 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import Offers, module_of, module_of_manifest
+from lifecycle_manager.module_catalog import Offers, module_of
 from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_rollouts.metrics import RolloutCollector
 from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
@@ -34,11 +34,13 @@ from lifecycle_manager.module_rollouts.snapshot import (
     ROLLOUTS_BY_CHANNEL,
     ReleaseChannel,
     RolloutReader,
+    channels_of_manifest,
+    key_of,
 )
 from lifecycle_manager.module_rollouts.writes import RolloutWrites
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, channel_of
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
 from lifecycle_manager_api import Manifest, ModuleRollout, ModuleTemplate, RolloutStrategy, names
 
 SETTLE_SECONDS = 1.0
@@ -157,18 +159,9 @@ def of_rollout(change: Change[ModuleRollout]) -> Iterable[ReleaseChannel]:
     return (key_of(versions(change)[0]),)
 
 
-def key_of(rollout: ModuleRollout) -> ReleaseChannel:
-    return ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)
-
-
 def owner_of(key: ReleaseChannel) -> str:
     """Return the name by which the replicas share the channels."""
     return f"ModuleRollout {key}"
-
-
-def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:
-    if channel := channel_of(manifest):
-        yield ReleaseChannel(module_of_manifest(manifest), channel)
 
 
 def progress_changed(change: Change[Manifest]) -> bool:

@@ -44,16 +44,18 @@ class ReleaseChannel(NamedTuple):
         return f"{self.module}/{self.channel}"
 
 
-def _channel_of_manifest(manifest: Manifest) -> Iterable[str]:
+def key_of(rollout: ModuleRollout) -> ReleaseChannel:
+    return ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)
+
+
+def channels_of_manifest(manifest: Manifest) -> Iterable[ReleaseChannel]:
     if channel := channel_of(manifest):
-        yield str(ReleaseChannel(module_of_manifest(manifest), channel))
+        yield ReleaseChannel(module_of_manifest(manifest), channel)
 
 
-MANIFESTS_BY_CHANNEL: Index[Manifest] = Index("module-channel", _channel_of_manifest)
+MANIFESTS_BY_CHANNEL: Index[Manifest] = Index("module-channel", lambda it: map(str, channels_of_manifest(it)))
 """Manifests by `module/channel`."""
-ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index(
-    "module-channel", lambda rollout: (str(ReleaseChannel(rollout.spec.module_name, rollout.spec.channel)),)
-)
+ROLLOUTS_BY_CHANNEL: Index[ModuleRollout] = Index("module-channel", lambda it: (str(key_of(it)),))
 """ModuleRollouts by `module/channel`."""
 
 
@@ -270,11 +272,7 @@ def may_be_interrupted(kyma: Kyma, timing: Timing) -> bool:
 
     What its users want is in the Kyma of their cluster, of which the status in KCP has what the resolution has read.
     """
-    if kyma.status.skip_maintenance_windows or (timing.policy is None and not timing.policy_error):
+    if kyma.status.skip_maintenance_windows or not timing.has_windows:
         return True
-    window = (
-        timing.policy.next_window(kyma.metadata.labels, now=timing.now, min_length=timing.min_window)
-        if timing.policy is not None
-        else None
-    )
+    window = timing.next_window(kyma.metadata.labels)
     return window is not None and window.holds(timing.now)

@@ -18,9 +18,8 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mandatory_manifest, kyma_of_manifest
-from lifecycle_manager.module_catalog.offer import claim_of
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, find_policy, read_policy
+from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, Span, find_policy, read_policy
 from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters, targets_of
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS, max_changed, waiting_since
@@ -55,6 +54,17 @@ class Timing:
     changed_templates: frozenset[tuple[str, str]] = frozenset()
     held_removals: Mapping[str, datetime] = field(default_factory=dict)
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether upgrades that require downtime wait for a maintenance window."""
+        return self.policy is not None or bool(self.policy_error)
+
+    def next_window(self, labels: Mapping[str, str]) -> Span | None:
+        """Return the maintenance window of a Kyma: the current one, or else the next; None where none is known."""
+        if self.policy is None:
+            return None
+        return self.policy.next_window(labels, now=self.now, min_length=self.min_window)
+
 
 @dataclass(eq=False)
 class Schedule:
@@ -72,7 +82,6 @@ class Schedule:
     _policy: MaintenancePolicy | None = field(default=None, init=False)
     _policy_error: str = field(default="", init=False)
     _modified: int | None = field(default=None, init=False)
-    _released: tuple[int, dict[str, datetime]] = field(default=(-1, {}), init=False)
     _targets: "tuple[Offer | None, dict[str, dict[str, RolloutTarget]]]" = field(default=(None, {}), init=False)
     _in_force: "_InForce | None" = field(default=None, init=False)
     _held: tuple[int, float, dict[str, datetime]] = field(default=(-1, 0.0, {}), init=False)
@@ -103,7 +112,7 @@ class Schedule:
         self._read_policy()
         return Timing(
             now=self.clock.now(),
-            released_at=self._released_at(),
+            released_at=self._decided().released_at,
             max_delay=self.settings.max_delay,
             policy=self._policy,
             policy_error=self._policy_error,
@@ -136,7 +145,7 @@ class Schedule:
         if before is not None and before.offer is offer and before.changes == changes:
             return before
         found, changed = deciding(offer, self.rollouts.cache.list(), self._all_targets(), is_braked=self._is_braked)
-        self._in_force = _InForce(offer, changes, found, changed)
+        self._in_force = _InForce(offer, changes, found, changed, release_times(offer))
         return self._in_force
 
     def _is_braked(self, module: str, source: Source, channels: Mapping[str, ChannelRollouts]) -> bool:
@@ -159,13 +168,13 @@ class Schedule:
         if state != self.releases.cache.changes or now - counted_at >= RECOUNT_SECONDS:
             held = {}
             for release in self.offers.current().releases.values():  # a restricted module has a selector there
-                if release.spec.kyma_selector is not None and isinstance(release, DatedReleaseMeta):
-                    since = waiting_since(release.metadata.written_at, self._excluded(release), self.max_changed())
+                if release.spec.kyma_selector is not None:
+                    since = waiting_since(written_at(release), self._excluded(release), self.max_changed())
                     held |= {release.spec.module_name: since} if since is not None else {}
             self._held = (self.releases.cache.changes, now, held)
         return held
 
-    def _excluded(self, release: DatedReleaseMeta) -> Iterator[Kyma]:
+    def _excluded(self, release: ModuleReleaseMeta) -> Iterator[Kyma]:
         """Yield the Kymas that have a module and may not have it."""
         for manifest in self.manifests.by_index(MANIFESTS_BY_MODULE, release.spec.module_name):
             kyma = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma_of_manifest(manifest)))
@@ -173,12 +182,6 @@ class Schedule:
                 continue
             if is_excluded(kyma.metadata.labels, release):
                 yield kyma
-
-    def _released_at(self) -> dict[str, datetime]:
-        state = self.releases.cache.changes
-        if self._released[0] != state:
-            self._released = (state, dict(release_times(self.releases.cache.list())))
-        return self._released[1]
 
     def _read_policy(self) -> None:
         file = self._file
@@ -228,6 +231,7 @@ class _InForce(NamedTuple):
     changes: int
     rollouts: Rollouts
     changed_templates: frozenset[tuple[str, str]]
+    released_at: Mapping[str, datetime]
 
 
 class _Braked(NamedTuple):
@@ -239,9 +243,11 @@ class _Braked(NamedTuple):
     verdict: bool
 
 
-def release_times(releases: Iterable[DatedReleaseMeta]) -> Iterable[tuple[str, datetime]]:
-    """Return since when each module's channels are as they are; of several releases of one module one counts."""
-    for release in sorted(releases, key=claim_of, reverse=True):  # the one that counts comes last, and stays
-        written_at = release.metadata.written_at
-        if written_at is not None:
-            yield release.spec.module_name, written_at
+def release_times(offer: Offer) -> dict[str, datetime]:
+    """Return since when the channels of each module are as they are, where that is known."""
+    times = ((module, written_at(release)) for module, release in offer.releases.items())
+    return {module: at for module, at in times if at is not None}
+
+
+def written_at(release: ModuleReleaseMeta) -> datetime | None:
+    return release.metadata.written_at if isinstance(release, DatedReleaseMeta) else None

@@ -65,7 +65,7 @@ async def read_facts(kcp: Client, name: str, rules: Rules) -> Facts:
         offer,
         Timing(
             now,
-            dict(release_times(releases.items)),
+            release_times(offer),
             rules.max_delay,
             rules.policy,
             rollouts=deciders,
