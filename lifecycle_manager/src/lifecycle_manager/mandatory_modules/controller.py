@@ -20,8 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-import structlog
-
 from kube_runtime import (
     ApiError,
     Causes,
@@ -62,7 +60,7 @@ from lifecycle_manager_api import Kyma, Manifest, names
 
 FIELD_MANAGER = "lifecycle-manager-mandatory-modules"
 WAITING_SECONDS = 30.0
-log = structlog.get_logger("mandatory_modules")
+"""How often it is checked whether a release that is being deleted still has to be there."""
 SETTLE_SECONDS = 0.2
 """Manifests of one Kyma often change several at a time: one reconcile for all of them."""
 
@@ -180,9 +178,6 @@ class Retirement:
         if release is None:
             return Result()
         seen = self.known.retirement(release)
-        if rules.waits(seen):
-            log.info("waiting for Manifests of a mandatory module", release=str(key), manifests=len(seen.manifests))
-            return Result(WAITING_SECONDS)
         if rules.has_wrong_finalizer(seen):
             kcp, informer, metadata = self.manager.client, self.known.informer_of(key.kind), release.metadata
             if rules.is_held(seen):
@@ -190,7 +185,7 @@ class Retirement:
                 informer.wrote(await set_finalizers(kcp, informer.resource, metadata, finalizers))
             else:
                 await remove_finalizers(kcp, informer, metadata, names.MANDATORY_FINALIZER)
-        return Result()
+        return Result(WAITING_SECONDS if release.metadata.being_deleted else None)
 
     async def report_unforeseen(self, key: ReleaseKey, error: Exception) -> None:
         """Report an unforeseen exception as an Event: releases have no conditions."""

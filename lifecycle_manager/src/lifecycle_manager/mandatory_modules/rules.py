@@ -67,11 +67,6 @@ def changes_of(seen: InstallationSnapshot) -> Changes:
     )
 
 
-def waits(seen: RetirementSnapshot) -> bool:
-    """Tell whether a release that is being deleted waits for Manifests."""
-    return seen.release.metadata.being_deleted and is_held(seen)
-
-
 def has_wrong_finalizer(seen: RetirementSnapshot) -> bool:
     """Tell whether a release lacks the finalizer although it has to have it, or the other way round."""
     return is_held(seen) != (names.MANDATORY_FINALIZER in seen.release.metadata.finalizers)

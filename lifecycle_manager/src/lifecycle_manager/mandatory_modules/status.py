@@ -16,9 +16,5 @@ def status_of(kyma: Kyma, held: Iterable[str]) -> ConditionContent | None:
         waits_for = removal_waits_for(kyma.metadata.name)
         message = f"not mandatory any more: {modules}; the removal waits for {waits_for}"
         return ConditionContent("False", DELETION_HELD, message)
-    return DECIDED if is_reported(kyma) else None
-
-
-def is_reported(kyma: Kyma) -> bool:
-    condition = find(kyma.status.conditions, MANDATORY_MODULES)
-    return condition is not None and condition.status == "False"
+    known = find(kyma.status.conditions, MANDATORY_MODULES)
+    return DECIDED if known is not None and known.status == "False" else None
