@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 
 from kube_runtime import parse_objects
-from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
+from lifecycle_manager.module_authorization.plan import difference, why_not_applied
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
 SHIPPED = {each.kind: dict(each.document) for each in parse_objects(module_authorization_as_yaml())}
 POLICY, BINDING = SHIPPED["ValidatingAdmissionPolicy"], SHIPPED["ValidatingAdmissionPolicyBinding"]
-REFUSED = Probe("leases", f"ValidatingAdmissionPolicy '{MODULE_AUTHORIZATION}' denied request")
 
 
-def why_not(policy: Any = POLICY, binding: Any = BINDING, probe: Probe = REFUSED) -> str:
-    return why_not_in_force(AuthorizationSnapshot(policy, binding, probe), policy=POLICY, binding=BINDING)
+def why_not(policy: Any = POLICY, binding: Any = BINDING) -> str:
+    return difference(policy, POLICY) or difference(binding, BINDING)
 
 
 def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -31,6 +30,7 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 def test_shipped_policy_that_refuses_the_probe_is_in_force() -> None:
     assert why_not() == ""
+    assert why_not_applied("leases", f"ValidatingAdmissionPolicy '{MODULE_AUTHORIZATION}' denied request") == ""
 
 
 def test_what_the_api_server_fills_in_is_no_difference() -> None:
@@ -84,5 +84,5 @@ def test_binding_that_does_less_is_a_difference(path: str, value: Any) -> None:
 
 
 def test_probe_that_is_accepted_or_refused_by_something_else_is_reported() -> None:
-    assert "a SyncResource in leases was accepted" in why_not(probe=Probe("leases"))
-    assert "not refused by the policy: quota exceeded" in why_not(probe=Probe("leases", "quota exceeded"))
+    assert "a SyncResource in leases was accepted" in why_not_applied("leases", "")
+    assert "not refused by the policy: quota exceeded" in why_not_applied("leases", "quota exceeded")

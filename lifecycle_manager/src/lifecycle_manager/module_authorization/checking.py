@@ -31,7 +31,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ModulesProtected
-from lifecycle_manager.module_authorization.plan import AuthorizationSnapshot, Probe, why_not_in_force
+from lifecycle_manager.module_authorization.plan import difference, why_not_applied
 from lifecycle_manager.options.modules import ModuleAuthorizationSettings
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml
 
@@ -160,16 +160,17 @@ class ModuleAuthorizationCheck:
             if isinstance(informer.last_error, NotServed):
                 return str(informer.last_error)
             await informer.wait_synced(RETRY_SECONDS)
-        probe = await self._probe()
-        seen = AuthorizationSnapshot(self._policies.get(NAMED), self._bindings.get(NAMED), probe)
-        why_not = why_not_in_force(seen, policy=self._policy, binding=self._binding)
-        if probe.is_denied and probe.refusal in why_not:
-            raise Denied(why_not)
-        return why_not
+        policy, binding = self._policies.get(NAMED), self._bindings.get(NAMED)
+        return difference(policy, self._policy) or difference(binding, self._binding) or await self._probe()
 
-    async def _probe(self) -> Probe:
+    async def _probe(self) -> str:
+        """Return why the policy is not applied, empty if it is. Raises Denied, KubeError."""
+        refusal: KubeError | None = None
         try:
             await self._kcp.create(SYNC_RESOURCES, PROBE, self._namespace, field_manager=FIELD_MANAGER, dry_run=True)
         except (Forbidden, NotFound, NotServed) as error:
-            return Probe(self._namespace, str(error), is_denied=isinstance(error, Forbidden))
-        return Probe(self._namespace)
+            refusal = error
+        why_not = why_not_applied(self._namespace, str(refusal or ""))
+        if why_not and isinstance(refusal, Forbidden):
+            raise Denied(why_not)
+        return why_not

@@ -4,7 +4,6 @@ May delete: nothing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION
@@ -24,33 +23,8 @@ NARROWING = (
 """Fields that the shipped objects leave empty, and by which the policy would apply to fewer objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """What the API server answered to the dry run of a SyncResource; no refusal where it was accepted.
-
-    `is_denied`: the policy refused it, or Lifecycle Manager lacks the right.
-    """
-
-    namespace: str
-    refusal: str = ""
-    is_denied: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AuthorizationSnapshot:
-    """The policy and its binding in KCP, None where they are missing, and the answer to the probe."""
-
-    policy: Document | None
-    binding: Document | None
-    probe: Probe
-
-
-def why_not_in_force(seen: AuthorizationSnapshot, *, policy: Document, binding: Document) -> str:
-    """Return why the policy is not in force, empty if it is. `policy` and `binding` are those that are shipped."""
-    return _differs(seen.policy, policy) or _differs(seen.binding, binding) or _is_not_applied(seen.probe)
-
-
-def _differs(found: Document | None, shipped: Document) -> str:
+def difference(found: Document | None, shipped: Document) -> str:
+    """Return why an object does not protect as the shipped one does, empty if it does."""
     name = f"{shipped['kind']} {shipped['metadata']['name']}"
     if found is None:
         return f"{name} is missing"
@@ -58,14 +32,15 @@ def _differs(found: Document | None, shipped: Document) -> str:
     return f"{name} differs from the shipped one in {field}" if field else ""
 
 
-def _is_not_applied(probe: Probe) -> str:
-    if not probe.refusal:
+def why_not_applied(namespace: str, refusal: str) -> str:
+    """Return why the policy is not applied, by how a SyncResource was refused; empty where it was accepted."""
+    if not refusal:
         return (
-            f"a SyncResource in {probe.namespace} was accepted in a dry run, although nobody may manage modules there: "
+            f"a SyncResource in {namespace} was accepted in a dry run, although nobody may manage modules there: "
             "the policy is not applied, or Lifecycle Manager runs as an administrator"
         )
-    if MODULE_AUTHORIZATION not in probe.refusal:
-        return f"the dry run of a SyncResource in {probe.namespace} was not refused by the policy: {probe.refusal}"
+    if MODULE_AUTHORIZATION not in refusal:
+        return f"the dry run of a SyncResource in {namespace} was not refused by the policy: {refusal}"
     return ""
 
 
