@@ -14,6 +14,7 @@ from lifecycle_manager.catalog_sync import rules
 from lifecycle_manager.catalog_sync.controller import bring
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import CatalogRefused, failed, synced
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST as CRDS
 from lifecycle_manager.catalog_sync.wanted import KINDS, Item, Key, wanted_catalog
 from lifecycle_manager.contract.conditions import (
     CATALOG,
@@ -26,7 +27,6 @@ from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 
-CRDS = "crds"
 OFFER = Offer.of(
     [builders.template("api", "1.0.0"), builders.template("nats", "2.0.0")], [builders.release("api", regular="1.0.0")]
 )
@@ -55,7 +55,6 @@ def snapshot(of: Kyma, **changed: Any) -> CatalogSnapshot:
         "now": builders.NOW,
         "wanted": WANTED,
         "record": CatalogRecord.of(of),
-        "crds_digest": CRDS,
         "interval_seconds": 600.0,
     }
     return CatalogSnapshot(kyma=of, **(given | changed))

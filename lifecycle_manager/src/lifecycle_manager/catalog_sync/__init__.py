@@ -1,8 +1,7 @@
 """The module catalog in each SKR: the ModuleTemplates and ModuleReleaseMetas that its users may choose from.
 
 Start with `controller`: the triggers, and what a reconcile does; `rules` decides in between, `apply` has the requests.
-`wanted` says what an SKR has, once for all SKRs with the same audience. An SKR to which this process brought a catalog,
-or in which it found one, gets the differences to the next one, unread. As long as the resource versions of the objects
+`wanted` says what an SKR has, once for all SKRs with the same audience. As long as the resource versions of the objects
 are those that were written (`snapshot`), a check reads nothing else.
 """
 

@@ -33,7 +33,7 @@ from lifecycle_manager.catalog_sync.apply import FIELD_MANAGER, SkrCatalog
 from lifecycle_manager.catalog_sync.rules import CatalogDone
 from lifecycle_manager.catalog_sync.snapshot import CatalogReader, CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.status import CatalogRefused, failed
-from lifecycle_manager.catalog_sync.wanted import KINDS
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, KINDS
 from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.conditions import (
     CATALOG,
@@ -143,11 +143,11 @@ class CatalogReconciler:
 
 async def bring(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
     """Have the SKR have the CRDs and the catalog; return what to report. Raises KubeError, SkrAccessError."""
-    if seen.record.crds == seen.crds_digest:
+    if seen.record.crds == CRDS_DIGEST:
         with suppress(KindUnknown):  # the SKR has lost the CRDs
             return await synchronize(catalog, seen)
     new = await catalog.apply_crds()
-    seen = replace(seen, record=replace(seen.record, crds=seen.crds_digest))
+    seen = replace(seen, record=replace(seen.record, crds=CRDS_DIGEST))
     try:
         return await synchronize(catalog, seen, new)
     except KindUnknown as error:

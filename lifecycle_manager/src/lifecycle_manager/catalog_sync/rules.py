@@ -14,7 +14,7 @@ import msgspec
 from kube_runtime import End, Revision
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot
 from lifecycle_manager.catalog_sync.status import GONE, failed, removing, synced
-from lifecycle_manager.catalog_sync.wanted import Item, Key, WantedCatalog, WantedItem
+from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, is_introduced, may_have, watcher_removed
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
@@ -49,7 +49,7 @@ def pause(seen: CatalogSnapshot) -> CatalogDone | None:
         return None if may_have(seen.kyma, CATALOG) and watcher_removed(seen.kyma) else CatalogDone()
     if seen.kyma.metadata.is_paused or not is_introduced(seen.kyma):
         return CatalogDone()
-    wanted = CatalogRecord(seen.crds_digest, seen.wanted.digest)
+    wanted = CatalogRecord(CRDS_DIGEST, seen.wanted.digest)
     is_up_to_date = _is_reported(seen) and wanted == seen.record
     return CatalogDone(requeue_after=seen.seconds_until_due) if is_up_to_date and not seen.is_due else None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision
-from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, Catalogs, WantedCatalog
+from lifecycle_manager.catalog_sync.wanted import Catalogs, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
@@ -53,7 +53,6 @@ class CatalogSnapshot:
     """The catalog of an SKR, which is kept up to date until its Kyma is being deleted, and then removed.
 
     - `record`: that of the Kyma, with what this reconcile has added
-    - `crds_digest`: of the CRDs that the SKR has to have
     - `is_due`: the interval has passed, or something is suspected; else `seconds_until_due` remain
     - `interval_seconds`: until the next reconcile without a trigger
     - `purge_after`: finalizers of others are removed from objects of a Kyma that is being deleted for so long
@@ -63,7 +62,6 @@ class CatalogSnapshot:
     now: datetime
     wanted: WantedCatalog
     record: CatalogRecord
-    crds_digest: str = CRDS_DIGEST
     is_due: bool = True
     seconds_until_due: float = 0.0
     interval_seconds: float
