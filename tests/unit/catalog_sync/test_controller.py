@@ -10,7 +10,7 @@ import pytest
 
 from kube_runtime import KubeError, NotFound, NotServed
 from kube_simulation import ApiRequest, Freeze, Refuse
-from lifecycle_manager.catalog_sync.snapshot import MAX_SILENT_SECONDS, CatalogState
+from lifecycle_manager.catalog_sync.snapshot import MAX_SILENT_SECONDS
 from lifecycle_manager.catalog_sync.status import REMOVING
 from lifecycle_manager.contract.conditions import (
     CATALOG,
@@ -34,7 +34,7 @@ from lifecycle_manager_api import Condition, ModuleTemplate, as_document, find, 
 from tests import builders
 from tests.unit.catalog_sync.worlds import catalog_world, sync
 from tests.waiting import eventually, is_gone
-from tests.world import NO_API, World, key_of
+from tests.world import NO_API, World
 
 SKR = names.SKR_NAMESPACE
 TEMPLATE = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, "api-1.0.0")
@@ -72,19 +72,6 @@ async def test_crds_that_users_delete_are_created_again_with_a_newer_catalog() -
         await world.offer(builders.template(version="0.2.0"), builders.release(regular="0.2.0"))
         await sync(world)
         assert await skr.get(MODULE_TEMPLATES, "cloud-resources-0.2.0", SKR)
-
-
-async def test_crds_that_users_delete_are_created_again_at_the_next_check() -> None:
-    async with catalog_world() as world:
-        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
-        await world.introduced()
-        await sync(world)
-        skr = await world.skr()
-        for plural in ("moduletemplates", "modulereleasemetas"):
-            await skr.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{names.GROUP}")
-        await sync(world, ResyncRequested("demo"))
-        assert await skr.get(MODULE_TEMPLATES, "api-1.0.0", SKR)
-        assert await skr.get(MODULE_RELEASE_METAS, "api", SKR)
 
 
 async def test_first_sync_applies_crds_then_objects_and_reads_nothing() -> None:
@@ -155,20 +142,6 @@ async def test_new_version_is_written_and_recorded_at_once() -> None:
         assert world.cluster("demo").requests(since=before) == requests
 
 
-async def test_version_that_is_taken_back_after_a_failure_goes_again() -> None:
-    async with brought() as world:
-        await world.offer(builders.release("api", regular="2.0.0"))
-        await sync(world)
-        world.clock.advance(600)
-        with world.cluster("demo").ruled_by(Refuse(lambda request: request.verb == "list")), suppress(KubeError):
-            await sync(world)
-        await world.offer(builders.release("api", regular="1.0.0"))
-        await sync(world)
-        skr = await world.skr()
-        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
-        assert (await skr.get(MODULE_RELEASE_METAS, "api", SKR)).spec.channels[0].version == "1.0.0"
-
-
 async def test_refused_write_that_could_not_be_reported_is_looked_after_all_the_same() -> None:
     async with brought() as world:
         await world.offer(builders.release("api", regular="2.0.0"))
@@ -181,20 +154,6 @@ async def test_refused_write_that_could_not_be_reported_is_looked_after_all_the_
         await world.offer(builders.release("api", regular="1.0.0"))
         await sync(world)
         assert not await _exists(await world.skr(), MODULE_TEMPLATES, "api-2.0.0")
-
-
-async def test_process_that_did_not_bring_the_catalog_brings_the_next() -> None:
-    async with brought() as world:
-        await world.offer(builders.release("api", regular="2.0.0"))
-        await sync(world)
-        state: CatalogState = world.manager.controllers["catalog"].state_or_new(key_of("demo"))
-        state.fingerprints = {}  # those of a process that has just started
-        await world.offer(builders.template("nats", "1.0.0"), builders.release("nats", regular="1.0.0"))
-        await world.offer(builders.release("api", regular="1.0.0"))
-        await sync(world)
-        skr = await world.skr()
-        assert not await _exists(skr, MODULE_TEMPLATES, "api-2.0.0")
-        assert await _exists(skr, MODULE_TEMPLATES, "api-1.0.0")
 
 
 async def test_object_of_a_user_in_the_place_of_one_of_lm_stays_at_a_new_version() -> None:

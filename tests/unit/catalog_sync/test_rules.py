@@ -148,11 +148,6 @@ def test_digest_changes_with_content_and_known_objects() -> None:
     assert len({bare.digest, other.digest, more_known.digest}) == 3
 
 
-def test_cluster_that_is_up_to_date_needs_no_writes() -> None:
-    catalog = wanted_catalog(Offer.of([builders.template()], [builders.release(regular="0.1.0")]), NO_LABELS)
-    assert differences(catalog, live_of(catalog), KINDS) == ((), ())
-
-
 def test_only_differences_are_applied() -> None:
     catalog = wanted_catalog(
         Offer.of([builders.template(), builders.template("api", "1.0.0")], [builders.release(regular="0.1.0")]),

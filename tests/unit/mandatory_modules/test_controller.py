@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kube_runtime import Conflict, Forbidden, KubeError, Resource, Result
+from kube_runtime import Conflict, Forbidden, Resource, Result
 from kube_simulation import Freeze, Refuse, Refused
 from lifecycle_manager import mandatory_modules
 from lifecycle_manager.contract.conditions import MANDATORY_MODULES as MANDATORY
@@ -41,17 +41,6 @@ async def install(world: World, name: str = "demo") -> Result:
 
 async def retire(world: World, kind: str, name: str) -> Result:
     return await world.turn("mandatory-modules-deletion", ReleaseKey(kind, KCP, name))
-
-
-async def test_mandatory_module_that_kcp_refuses_blocks_no_other() -> None:
-    async with mandatory_world() as world:
-        for module in ("api", "nats"):
-            await world.offer(builders.template(module, "1.0.0", installs=True, mandatory=True))
-        await world.register()
-        await world.introduced()
-        with world.cluster("kcp").ruled_by(Refuse(is_manifest("api"), refused=NO_API)), pytest.raises(KubeError):
-            await install(world)
-        assert list(await world.manifests()) == ["demo-nats"]
 
 
 @pytest.mark.parametrize("decisive", [True, False], ids=["another refusal", "conflicts alone"])

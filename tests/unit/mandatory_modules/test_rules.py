@@ -9,7 +9,6 @@ import pytest
 from lifecycle_manager.mandatory_modules.rules import Changes, changes_of, has_wrong_finalizer
 from lifecycle_manager.mandatory_modules.rules import is_held as held_in
 from lifecycle_manager.mandatory_modules.snapshot import (
-    MANIFESTS_BY_MANDATORY_MODULE,
     InstallationSnapshot,
     Release,
     RetirementSnapshot,
@@ -131,11 +130,6 @@ def test_manifest_that_is_being_deleted_is_neither_deleted_nor_applied_again() -
     going = builders.manifest("warden", "0.9.0", mandatory=True, deletionTimestamp=LEAVING)
     assert changes(introduced(), Offer.of([], []), [going]) == Changes()
     assert changes(introduced(), OFFER, [going]) == Changes()
-
-
-def test_manifests_of_mandatory_modules_are_indexed_by_their_module() -> None:
-    assert list(MANIFESTS_BY_MANDATORY_MODULE.values(builders.manifest("warden", mandatory=True))) == ["warden"]
-    assert list(MANIFESTS_BY_MANDATORY_MODULE.values(builders.manifest("warden"))) == []
 
 
 def test_release_has_the_finalizer_while_it_makes_a_module_mandatory() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kube_runtime import Cache, Change, ObjectKey
 from lifecycle_manager.contract.indexes import BY_CHANNEL, BY_MODULE, BY_TEMPLATE
-from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_RELEASE_METAS, DatedReleaseMeta
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog.affected import (
     is_for_rollouts,
     kymas_using_release,
@@ -36,11 +36,6 @@ KYMAS = informer(
 
 def having(template: ModuleTemplate, *releases: Any) -> list[str]:
     return named(kymas_using_template(template, kymas=KYMAS, releases=informer(*releases)))
-
-
-def test_dated_release_is_read_where_releases_are() -> None:
-    assert DATED_RELEASE_METAS.plural_name == MODULE_RELEASE_METAS.plural_name
-    assert DATED_RELEASE_METAS.kind == MODULE_RELEASE_METAS.kind
 
 
 def dated(**given: Any) -> DatedReleaseMeta:

@@ -51,20 +51,6 @@ def test_release_is_as_old_as_its_last_write() -> None:
     assert planned.timing().released_at == {}
 
 
-def test_of_two_releases_the_one_that_is_named_after_its_module_says_how_old_it_is() -> None:
-    copy = msgspec.to_builtins(release("2026-11-01T11:00:00Z"))
-    copy["metadata"]["name"] = "a-copy"
-    for order in (("api", "a-copy"), ("a-copy", "api")):
-        cache: Cache[Any] = Cache({})
-        for name in order:
-            of_team = release("2026-11-01T10:00:00Z")
-            cache.put(
-                ObjectKey("kcp-system", name), of_team if name == "api" else msgspec.convert(copy, DatedReleaseMeta)
-            )
-        planned, _ = schedule(cache, None)
-        assert planned.timing().released_at == {"api": datetime.fromisoformat("2026-11-01T10:00:00+00:00")}
-
-
 def test_policy_is_read_when_it_changes_and_reported_where_it_can_not_be_read(tmp_path: Path) -> None:
     file = tmp_path / "policy.json"
     planned, registry = schedule(Cache({}), file)
