@@ -195,42 +195,6 @@ async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr(world: World) 
     assert (await world.in_kcp()).status.records.kyma_crd == recorded
 
 
-async def test_metadata_and_status_of_the_crd_in_kcp_are_not_applied_to_the_skr(world: World) -> None:
-    await world.register()
-    await world.introduced()
-    helm = {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"helm.sh/resource-policy": "keep"}}
-    await world.change_crd({"metadata": helm})
-    await world.change_crd({"status": {"conditions": []}}, subresource="status")
-    before = world.requests
-    await world.reconcile(times=2)
-    assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
-    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    await world.reconcile()
-    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-    assert definition["metadata"]["labels"] == {names.MANAGED_BY: "kyma"}
-    assert "annotations" not in definition["metadata"]
-
-
-async def test_new_skr_does_not_wait_for_a_crd_that_can_not_be_read(world: World) -> None:
-    world.unseen.add("customresourcedefinitions")
-    refuse = Refuse(lambda request: CUSTOM_RESOURCE_DEFINITIONS.plural in request.path and not request.is_write)
-    world.cluster("kcp").add_rule(refuse)
-    await world.register()
-    await world.introduced()
-    assert (await world.in_skr()).spec.channel == "regular"
-    assert not (await world.in_kcp()).status.records.kyma_crd
-    before = world.requests
-    await world.reconcile(times=2)
-    assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
-    world.cluster("kcp").remove_rule(refuse)
-    world.unseen.clear()
-    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    await world.reconcile()
-    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-    assert definition["spec"]["names"]["shortNames"] == ["ky"]
-    assert (await world.in_kcp()).status.records.kyma_crd
-
-
 async def test_events_are_recorded_once_on_both_sides(world: World) -> None:
     await world.register("demo", "tpyo")
     await world.introduced()
@@ -303,23 +267,6 @@ async def test_module_that_is_updated_is_shown_as_processing_until_it_is_ready()
         assert [each.subresource for each in world.writes_to("kcp", before)] == ["status"]
         assert [each.subresource for each in world.writes_to("demo", before)] == ["status"]
         assert ("ModuleReady", "module cloud-resources 0.2.0 is ready") in world.skr_events
-
-
-async def test_change_of_a_user_is_shown_at_once() -> None:
-    async with ready_world() as world:
-        await world.offer(builders.template("telemetry", installs=True), builders.release("telemetry", regular="0.1.0"))
-        await world.choose("cloud-resources", "telemetry")
-        await world.reconcile()
-        assert await shown(world) == {(State.READY, "0.1.0"), (State.PROCESSING, "0.1.0")}
-
-
-async def test_module_that_is_refused_is_shown_at_once() -> None:
-    async with ready_world() as world:
-        world.cluster("kcp").add_rule(Refuse(is_manifest("cloud-resources"), refused=NO_API))
-        await world.offer(builders.release(regular="0.2.0"))
-        with pytest.RaisesGroup(KubeError, allow_unwrapped=True):
-            await world.reconcile()
-        assert (await world.in_kcp()).status.state is State.PROCESSING
 
 
 async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:
@@ -399,24 +346,3 @@ async def test_skr_that_deletes_its_kyma_cr_each_time_counts_as_replaced_a_few_t
     await skr.delete(KYMAS, "default", SKR)
     await world.reconcile()
     assert len(replaced) == MAX_REPEATS + 1
-
-
-@pytest.mark.parametrize("refused", ["customresourcedefinitions", "kymas"])
-async def test_modules_are_changed_although_the_skr_refuses_the_crd_or_the_status(world: World, refused: str) -> None:
-    """A CRD without a version that the SKR still stores is refused there, and is the same for the fleet."""
-    await world.register()
-    await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-    await world.introduced()
-    await world.choose("cloud-resources", "unknown")  # an error, which is written at once
-    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    refusing = Refuse(lambda request: request.is_write and f"/{refused}/" in request.path, refused=NO_API)
-    with world.cluster("demo").ruled_by(refusing), pytest.raises(KubeError):
-        await world.reconcile()
-    assert await world.manifests() == {"demo-cloud-resources": "0.1.0"}
-    reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
-    assert reachable is not None
-    assert "no api today" in reachable.message
-    await world.reconcile(times=2)
-    reachable = find((await world.in_kcp()).status.conditions, "SKRReachable")
-    assert reachable is not None
-    assert reachable.status == "True"

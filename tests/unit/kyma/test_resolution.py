@@ -224,12 +224,6 @@ def test_of_two_releases_the_one_that_is_named_after_its_module_counts() -> None
         assert only(spec(), Offer.of(templates, releases)).version == "2.0.0"
 
 
-def test_module_that_was_withdrawn_stays_in_the_version_that_is_there() -> None:
-    offer = Offer.of([builders.template()], [builders.release(regular="0.1.0", spec={"beta": True})])
-    kept = only(spec(), offer, {NAME: Installed("0.1.0", "regular")})
-    assert (kept.version, kept.state, kept.reason) == ("0.1.0", State.ERROR, "ModuleBeta")
-
-
 @pytest.mark.parametrize(
     ("there", "offered", "same_channel", "goes"),
     [
@@ -566,24 +560,6 @@ def test_resolution_does_not_depend_on_the_order_of_lists(
     order.shuffle(templates)
     order.shuffle(releases)
     assert resolve(requested, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
-
-
-@LAWS
-@given(catalog=offers(), requested=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
-def test_nothing_changes_on_a_second_run(
-    catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
-    requested: KymaSpec,
-    labels: dict[str, str],
-    installed: dict[str, Installed],
-    timing: Timing,
-) -> None:
-    offer, subject = Offer.of(*catalog), metadata(labels)
-    first = resolve(requested, subject, offer=offer, installed=installed, timing=timing)
-    then = installed | {
-        each.module.name: Installed(each.version, each.channel) for each in first if each.version and not each.reason
-    }
-    second = resolve(requested, subject, offer=offer, installed=then, timing=timing)
-    assert [(each.version, each.reason) for each in second] == [(each.version, each.reason) for each in first]
 
 
 @LAWS

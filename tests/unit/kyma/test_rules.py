@@ -1,5 +1,6 @@
 """The actions and the status of a Kyma, for what was read in KCP and in the SKR."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from lifecycle_manager.options.shared import PurgeSettings
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager.skr.brake import Brake
-from lifecycle_manager_api import Kyma, Manifest, State, find, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, State, find, names
 from tests import builders
 from tests.builders import condition
 from tests.unit.kyma import planning, steps
@@ -68,6 +69,25 @@ def introduced(**given: Any) -> Kyma:
     return builders.kyma(records={"kymaCrd": "hash"}, **given)
 
 
+def requesting(
+    modules: Sequence[dict[str, Any]] = REQUESTED, *manifests: Manifest, offer: Offer = INSTALLING, **parts: Any
+) -> KymaSnapshot:
+    """Return a snapshot of a Kyma without faults, whose users request these modules."""
+    kyma = introduced(status=OTHERS_READY)
+    inner = SkrView(skr_kyma(kyma, modules=modules))
+    return snapshot(kyma, inner, offer=offer, manifests=manifests, **parts)
+
+
+def applied_by(decided: Planned) -> Manifest:
+    (applied,) = [action for action in decided.in_kcp if isinstance(action, steps.ApplyManifest)]
+    return applied.manifest
+
+
+def with_broken_descriptor(template: ModuleTemplate) -> ModuleTemplate:
+    spec = msgspec.structs.replace(template.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
+    return msgspec.structs.replace(template, spec=spec)
+
+
 def patiently(seen: KymaSnapshot, *, purge: timedelta | None = None) -> KymaSnapshot:
     timeouts = Timeouts(purging=PurgeSettings(enabled=purge is not None, timeout=purge or timedelta()))
     return replace(seen, settings=seen.settings.model_copy(update={"timeouts": timeouts}))
@@ -108,17 +128,6 @@ def test_users_spec_is_only_read() -> None:
     assert decided.status.modules == ()
 
 
-def test_unchanged_kyma_needs_no_action() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    kyma, in_skr = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
-    assert planned(snapshot(kyma, SkrView(in_skr))).is_quiet
-
-
-def test_crd_that_changed_is_applied_again() -> None:
-    kyma = builders.kyma(records={"kymaCrd": "older"})
-    assert steps.InstallCrd() in planned(snapshot(kyma, SkrView(skr_kyma(kyma)))).in_skr
-
-
 def test_skr_keeps_its_crd_while_that_of_kcp_can_not_be_read() -> None:
     kyma = builders.kyma(records={"kymaCrd": "older"})
     unseen = replace(snapshot(kyma, SkrView(skr_kyma(kyma))), crd=KymaCrd({}, ""))
@@ -133,13 +142,6 @@ def test_skr_that_lost_its_crd_meanwhile_is_recorded_without_one_of_kcp() -> Non
     assert steps.InstallCrd() in planned(unseen).in_skr
     created = replace(unseen, skr=SkrView(skr_kyma(kyma)), installed_crd="")
     assert planned(created).status.records.kyma_crd == ""
-
-
-def test_label_that_a_user_removed_is_set_again() -> None:
-    kyma = introduced()
-    bare = msgspec.structs.replace(skr_kyma(kyma), metadata=builders.kyma("default").metadata)
-    actions = planned(snapshot(kyma, SkrView(bare))).in_skr
-    assert any(isinstance(action, steps.SyncMetadata) for action in actions)
 
 
 @pytest.mark.parametrize(
@@ -163,13 +165,6 @@ def test_label_or_annotation_that_a_user_changed_is_corrected(changed: dict[str,
         if isinstance(action, steps.SyncMetadata)
     ]
     assert (sync.labels, sync.annotations) == (labels, annotations)
-
-
-def test_label_that_was_removed_in_kcp_is_removed_in_the_skr() -> None:
-    before = introduced(labels={names.BETA: "true"})
-    actions = planned(snapshot(introduced(), SkrView(skr_kyma(before)))).in_skr
-    (sync,) = [action for action in actions if isinstance(action, steps.SyncMetadata)]
-    assert sync.labels[names.BETA] is None
 
 
 def test_ready_needs_every_module_the_webhook_and_the_catalog() -> None:
@@ -267,8 +262,7 @@ def test_modules_are_changed_although_the_skr_refuses_what_its_users_would_see(s
 
 
 def test_status_is_written_although_kcp_refuses_a_module() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    seen = snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING)
+    seen = requesting()
     decided = planned(seen, refused={steps.ChangeModules: REFUSED})
     assert decided.end.error is REFUSED
     assert [module.name for module in decided.status.modules] == ["cloud-resources"]
@@ -304,10 +298,8 @@ def test_skipped_kyma_needs_no_action_unless_it_is_being_deleted() -> None:
 
 
 def test_module_that_installs_something_gets_a_manifest() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING))
-    (applied,) = [action for action in decided.in_kcp if isinstance(action, steps.ApplyManifest)]
-    manifest = applied.manifest
+    decided = planned(requesting())
+    manifest = applied_by(decided)
     assert manifest.metadata.labels[names.KYMA_NAME] == "demo"
     assert manifest.metadata.labels[names.CHANNEL] == "regular"
     assert manifest.spec.version == "0.1.0"
@@ -324,45 +316,26 @@ def test_module_that_installs_something_gets_a_manifest() -> None:
     assert module.resource.kind == "Infrastructure"
 
 
-def test_manifest_that_is_as_it_should_be_is_not_written_again() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    first = planned(snapshot(kyma, in_skr, offer=INSTALLING))
-    (applied,) = [action for action in first.in_kcp if isinstance(action, steps.ApplyManifest)]
-    second = planned(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(applied.manifest,)))
-    assert not any(isinstance(action, steps.ApplyManifest) for action in second.in_kcp)
-
-
 def test_module_has_the_state_of_its_manifest() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    in_skr = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    (applied,) = [
-        action
-        for action in planned(snapshot(kyma, in_skr, offer=INSTALLING)).in_kcp
-        if isinstance(action, steps.ApplyManifest)
-    ]
+    applied = applied_by(planned(requesting()))
     for value, state in (("Ready", State.READY), ("Error", State.ERROR), ("Warning", State.WARNING)):
-        status = msgspec.convert({"state": value, "lastOperation": {"operation": "why"}}, type(applied.manifest.status))
-        manifest = msgspec.structs.replace(applied.manifest, status=status)
-        decided = planned(snapshot(kyma, in_skr, offer=INSTALLING, manifests=(manifest,)))
+        status = msgspec.convert({"state": value, "lastOperation": {"operation": "why"}}, type(applied.status))
+        decided = planned(requesting(REQUESTED, msgspec.structs.replace(applied, status=status)))
         (module,) = decided.status.modules
         assert module.state is state
         assert ("why" in module.message) is (state is not State.READY)
 
 
 def test_module_that_is_not_requested_any_more_is_removed_with_its_manifest() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    in_skr = SkrView(skr_kyma(kyma))
-    there = builders.manifest()
-    decided = planned(snapshot(kyma, in_skr, manifests=(there,)))
+    decided = planned(requesting([], builders.manifest()))
     assert steps.DeleteManifest("demo-cloud-resources", by_users=True) in decided.in_kcp
     (module,) = decided.status.modules
     assert module.state is State.DELETING
     going = builders.manifest(deletionTimestamp=DELETED, status={"state": "Warning"})
-    later = planned(snapshot(kyma, in_skr, manifests=(going,)))
+    later = planned(requesting([], going))
     assert not any(isinstance(action, steps.DeleteManifest) for action in later.in_kcp)
     assert later.status.modules[0].state is State.DELETING
-    assert planned(snapshot(kyma, in_skr)).status.modules == ()
+    assert planned(requesting([])).status.modules == ()
 
 
 RESTRICTED = Offer.of(
@@ -410,10 +383,8 @@ def test_removed_module_is_listed_until_kcp_accepts_the_deletion_of_what_it_left
 
 
 def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_requested() -> None:
-    kyma = introduced(status=OTHERS_READY)
     manifest = builders.manifest(finalizers=[names.MANIFEST_FINALIZER])
-    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
+    decided = planned(requesting(REQUESTED, manifest, offer=RESTRICTED))
     assert steps.DeleteManifest(manifest.metadata.name) in decided.in_kcp
     (module,) = decided.status.modules
     assert (module.state, module.version, module.template) == (State.ERROR, "", None)
@@ -421,7 +392,7 @@ def test_module_that_a_kyma_may_no_longer_have_is_removed_although_it_is_request
     assert "ModuleNotForThisCluster" in module.message
 
     leaving = builders.manifest(finalizers=[names.MANIFEST_FINALIZER], deletionTimestamp=DELETED)
-    decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(leaving,)))
+    decided = planned(requesting(REQUESTED, leaving, offer=RESTRICTED))
     assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest | steps.ApplyManifest)]
     (module,) = decided.status.modules
     assert (module.state, "is being removed" in module.message) == (State.ERROR, True)
@@ -434,17 +405,6 @@ def test_restricted_module_stays_where_it_is_unmanaged_or_allowed() -> None:
         inner = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": managed}]))
         decided = planned(snapshot(kyma, inner, offer=RESTRICTED, manifests=(manifest,)))
         assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest)]
-
-
-@pytest.mark.parametrize("restriction", [{"beta": True}, {"internal": True}])
-def test_beta_and_internal_modules_stay_installed_when_the_label_of_the_kyma_is_gone(
-    restriction: dict[str, Any],
-) -> None:
-    offer = Offer.of([builders.template(installs=True)], [builders.release(regular="0.1.0", spec=restriction)])
-    kyma = introduced(status=OTHERS_READY)
-    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),)))
-    assert not [each for each in decided.in_kcp if isinstance(each, steps.DeleteManifest)]
 
 
 def offered(*versions: str, **channels: Any) -> Offer:
@@ -491,51 +451,44 @@ def going(**given: Any) -> Manifest:
 def test_manifest_that_is_being_deleted_gets_the_version_of_its_channel(
     requested: list[dict[str, Any]], offer: Offer, expected: list[tuple[str, str]]
 ) -> None:
-    kyma = introduced(status=OTHERS_READY)
-    inner = SkrView(skr_kyma(kyma, modules=requested))
-    decided = planned(snapshot(kyma, inner, offer=offer, manifests=(going(),)))
+    decided = planned(requesting(requested, going(), offer=offer))
     assert leaving_versions(decided) == expected
     assert not [each for each in decided.in_kcp if isinstance(each, steps.ApplyManifest | steps.DeleteManifest)]
 
 
 def test_deletion_keeps_the_default_module_cr_and_the_uid_of_its_manifest() -> None:
-    kyma = introduced(status=OTHERS_READY)
     ignoring = [{"name": "cloud-resources", "channel": "fast", "customResourcePolicy": "Ignore", "managed": True}]
-    inner = SkrView(skr_kyma(kyma, modules=ignoring))
     manifest, offer = going(), offered("0.3.0", fast="0.3.0")
     (updated,) = [
         each.manifest
-        for each in planned(snapshot(kyma, inner, offer=offer, manifests=(manifest,))).in_kcp
+        for each in planned(requesting(ignoring, manifest, offer=offer)).in_kcp
         if isinstance(each, steps.UpdateTerminatingManifest)
     ]
     assert (updated.spec.custom_resource_policy, updated.spec.resource) == ("CreateAndDelete", manifest.spec.resource)
     assert (updated.metadata.name, updated.metadata.uid) == (manifest.metadata.name, "of-the-first")
     metadata = msgspec.structs.replace(updated.metadata, deletion_timestamp=builders.NOW)
     known = msgspec.structs.replace(updated, metadata=metadata)
-    assert leaving_versions(planned(snapshot(kyma, inner, offer=offer, manifests=(known,)))) == []
+    assert leaving_versions(planned(requesting(ignoring, known, offer=offer))) == []
 
 
 def test_mandatory_module_never_shows_and_is_not_removed() -> None:
-    kyma = introduced(status=OTHERS_READY)
     mandatory = builders.manifest("warden", mandatory=True, status={"state": "Error"})
-    decided = planned(snapshot(kyma, SkrView(skr_kyma(kyma)), manifests=(mandatory,)))
+    decided = planned(requesting([], mandatory))
     assert decided.status.modules == ()
     assert decided.status.state is State.READY
     assert not any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp)
 
 
 def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    unmanaged = SkrView(skr_kyma(kyma, modules=[{"name": "cloud-resources", "managed": False}]))
     there = builders.manifest(version="0.0.9", status={"state": "Ready"})
-    decided = planned(snapshot(kyma, unmanaged, offer=INSTALLING, manifests=(there,)))
+    decided = planned(requesting([{"name": "cloud-resources", "managed": False}], there))
     assert [action for action in decided.in_kcp if isinstance(action, ModuleChange)] == [
         steps.MarkUnmanaged("demo-cloud-resources")
     ]
     (module,) = decided.status.modules
     assert (module.state, module.version) == (State.UNMANAGED, "0.0.9")
     left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
-    again = planned(snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(left,)))
+    again = planned(requesting(REQUESTED, left))
     (applied,) = [action for action in again.in_kcp if isinstance(action, ModuleChange)]
     assert isinstance(applied, steps.ApplyManifest)
     assert names.IS_UNMANAGED not in applied.manifest.metadata.annotations
@@ -562,30 +515,10 @@ def test_unmanaged_module_that_is_removed_stays_for_good(is_configured: bool) ->
         kyma = msgspec.structs.replace(kyma, status=status)
 
 
-def test_custom_resource_policy_reaches_the_manifest() -> None:
-    kyma = introduced(status=OTHERS_READY)
-    requested = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
-    decided = planned(
-        snapshot(kyma, SkrView(skr_kyma(kyma, modules=requested)), offer=INSTALLING, manifests=(builders.manifest(),))
-    )
-    (applied,) = [action for action in decided.in_kcp if isinstance(action, steps.ApplyManifest)]
-    assert applied.manifest.spec.custom_resource_policy == "Ignore"
-    assert msgspec.json.decode(applied.manifest.spec.resource) is None
-
-
 def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
-    broken = builders.template(installs=True)
-    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
-    offer = Offer.of([msgspec.structs.replace(broken, spec=spec)], [builders.release(regular="0.1.0")])
-    kyma = introduced(status=OTHERS_READY)
-    decided = planned(
-        snapshot(
-            kyma,
-            SkrView(skr_kyma(kyma, modules=REQUESTED)),
-            offer=offer,
-            manifests=(builders.manifest(version="0.0.9"),),
-        )
-    )
+    broken = with_broken_descriptor(builders.template(installs=True))
+    offer = Offer.of([broken], [builders.release(regular="0.1.0")])
+    decided = planned(requesting(REQUESTED, builders.manifest(version="0.0.9"), offer=offer))
     (module,) = decided.status.modules
     assert module.state is State.ERROR
     assert "spec.descriptor.component.name is missing" in module.message
@@ -600,9 +533,7 @@ def test_module_stays_where_its_next_version_lacks_all_objects_by_mistake(is_con
         builders.template(version="0.2.0", enable_module_config=is_configured),
     ]
     offer = Offer.of(templates, [builders.release(regular="0.2.0")])
-    kyma = introduced(status=OTHERS_READY)
-    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned(snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version="0.1.0"),)))
+    decided = planned(requesting(REQUESTED, builders.manifest(version="0.1.0"), offer=offer))
     module = decided.status.modules[-1]
     assert (module.state, module.version) == (state, "0.1.0")
     assert any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp) == is_configured
@@ -626,15 +557,9 @@ def test_module_configs_stay_where_the_next_version_has_nothing_by_mistake() -> 
 
 def test_version_that_could_not_be_installed_disables_no_module_config() -> None:
     """By the template that the status names, ModuleConfigs are deleted, and with them the users' objects."""
-    broken = builders.template(version="0.2.0", enable_module_config=False)
-    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
-    templates = [builders.template(installs=True), msgspec.structs.replace(broken, spec=spec)]
-    offer = Offer.of(templates, [builders.release(regular="0.2.0")])
-    kyma = introduced(status=OTHERS_READY)
-    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    (module,) = planned(
-        snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version="0.1.0"),))
-    ).status.modules
+    broken = with_broken_descriptor(builders.template(version="0.2.0", enable_module_config=False))
+    offer = Offer.of([builders.template(installs=True), broken], [builders.release(regular="0.2.0")])
+    (module,) = planned(requesting(REQUESTED, builders.manifest(version="0.1.0"), offer=offer)).status.modules
     assert (module.state, module.version) == (State.ERROR, "0.1.0")
     assert "ModuleTemplate cloud-resources-0.2.0: " in module.message
     assert module.template is not None
@@ -646,9 +571,8 @@ def test_module_without_a_manifest_stays_installed_while_the_next_is_unreadable(
     kyma = introduced(status=OTHERS_READY)
     kyma, inner = settled(kyma, skr_kyma(kyma, modules=REQUESTED))
     empty = builders.template(version="0.2.0", enable_module_config=False)
-    spec = msgspec.structs.replace(empty.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
     states = []
-    for next_one in (msgspec.structs.replace(empty, spec=spec), empty):
+    for next_one in (with_broken_descriptor(empty), empty):
         offer = Offer.of([builders.template(), next_one], [builders.release(regular="0.2.0")])
         kyma, inner = settled(kyma, inner, offer=offer)
         (module,) = kyma.status.modules
@@ -660,12 +584,10 @@ def test_module_without_a_manifest_stays_installed_while_the_next_is_unreadable(
 
 def test_module_stays_until_a_rollout_releases_a_template_without_objects() -> None:
     offer = Offer.of([builders.template(enable_module_config=True)], [builders.release(regular="0.1.0")])
-    kyma = introduced(status=OTHERS_READY)
-    inner = SkrView(skr_kyma(kyma, modules=REQUESTED))
     rollouts: dict[str, Any] = {"cloud-resources": {}}
     for held in (True, False):
         timing = Timing(builders.NOW, rollouts=rollouts if held else {})
-        decided = planned(snapshot(kyma, inner, offer=offer, manifests=(builders.manifest(),), timing=timing))
+        decided = planned(requesting(REQUESTED, builders.manifest(), offer=offer, timing=timing))
         assert any(isinstance(action, steps.DeleteManifest) for action in decided.in_kcp) != held
 
 
@@ -678,45 +600,38 @@ def test_module_that_installs_nothing_stays_while_its_descriptor_is_not_found() 
 
 def test_version_that_could_not_be_installed_does_not_block_another_one() -> None:
     """Neither a lower version nor one that waits for its turn or a downtime: no step back from it is needed."""
-    broken = builders.template(version="0.2.0", installs=True)
-    spec = msgspec.structs.replace(broken.spec, descriptor=msgspec.Raw(b'{"component": {}}'))
-    templates = [msgspec.structs.replace(broken, spec=spec), builders.template(installs=True)]
-    kyma = introduced(status=OTHERS_READY)
-    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    first = planned(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.2.0")])))
+    broken = with_broken_descriptor(builders.template(version="0.2.0", installs=True))
+    templates = [broken, builders.template(installs=True)]
+    seen = requesting(offer=Offer.of(templates, [builders.release(regular="0.2.0")]))
+    first = planned(seen)
     (module,) = first.status.modules
     assert (module.state, module.version) == (State.ERROR, "0.2.0")
-    kyma = msgspec.structs.replace(kyma, status=first.status)
-    mended = planned(snapshot(kyma, seen, offer=Offer.of(templates, [builders.release(regular="0.1.0")])))
-    (applied,) = [action for action in mended.in_kcp if isinstance(action, steps.ApplyManifest)]
-    assert applied.manifest.spec.version == "0.1.0"
+    kyma, back = msgspec.structs.replace(seen.kyma, status=first.status), builders.release(regular="0.1.0")
+    mended = planned(replace(seen, kyma=kyma, offer=Offer.of(templates, [back])))
+    assert applied_by(mended).spec.version == "0.1.0"
 
 
 def test_module_that_is_installed_needs_no_descriptor_to_stay_as_it_is() -> None:
     """The registry can't be reached when a process begins: nothing is wrong with what the clusters have."""
-    kyma = introduced(status=OTHERS_READY)
-    (manifest,) = (builders.manifest(version="0.1.0"),)
     offer = replace(INSTALLING, problems={"cloud-resources-0.1.0": "the registry is on fire"})
-    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
-    decided = planned(snapshot(kyma, seen, offer=offer, manifests=(manifest,)))
+    decided = planned(requesting(REQUESTED, builders.manifest(version="0.1.0"), offer=offer))
     (module,) = decided.status.modules
     assert module.state is not State.ERROR
     assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
-    older = (builders.manifest(version="0.0.9"),)
-    (module,) = planned(snapshot(kyma, seen, offer=offer, manifests=older)).status.modules
+    older = builders.manifest(version="0.0.9")
+    (module,) = planned(requesting(REQUESTED, older, offer=offer)).status.modules
     assert (module.state, "on fire" in module.message) == (State.ERROR, True)
 
 
 def test_version_that_is_not_signed_is_refused_and_what_is_installed_stays() -> None:
-    kyma = introduced(status=OTHERS_READY)
     offer = replace(INSTALLING, unverified={"cloud-resources-0.1.0": "no signature"})
-    seen = SkrView(skr_kyma(kyma, modules=REQUESTED))
     for version, state in (("0.1.0", False), ("0.0.9", True)):
-        decided = planned(snapshot(kyma, seen, offer=offer, manifests=(builders.manifest(version=version),)))
+        decided = planned(requesting(REQUESTED, builders.manifest(version=version), offer=offer))
         (module,) = decided.status.modules
         assert (module.state is State.ERROR, "no signature" in module.message) == (state, state)
         assert not any(isinstance(action, ModuleChange) for action in decided.in_kcp)
-    (refused,) = wanted_of(snapshot(kyma, seen, offer=offer), skr_kyma(kyma, modules=REQUESTED).spec).modules
+    seen = requesting(offer=offer)
+    (refused,) = wanted_of(seen, skr_kyma(seen.kyma, modules=REQUESTED).spec).modules
     assert refused.resolution.reason == "DescriptorUnverified"
 
 
@@ -866,8 +781,6 @@ def test_module_that_is_requested_again_names_the_module_crs_that_block_its_remo
     blocked = [condition("Ready", "ModuleCRsInUse", "delete them first: Infrastructure kyma-system/mine")]
     status = {"state": "Deleting", "conditions": blocked}
     leaving = builders.manifest(version="0.1.0", status=status, deletionTimestamp=DELETED)
-    kyma = introduced(status=OTHERS_READY)
-    seen = snapshot(kyma, SkrView(skr_kyma(kyma, modules=REQUESTED)), offer=INSTALLING, manifests=(leaving,))
-    (module,) = planned(seen).shown.modules
+    (module,) = planned(requesting(REQUESTED, leaving)).shown.modules
     again = "is being removed, and is installed again after that"
     assert module.message == f"{again}: delete them first: Infrastructure kyma-system/mine (ModuleCRsInUse)"

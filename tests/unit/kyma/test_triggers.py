@@ -9,13 +9,11 @@ import msgspec
 import pytest
 
 from kube_runtime import Change as ObjectChange
-from kube_runtime import Priority
 from lifecycle_manager.contract.conditions import CATALOG, write_condition
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
     ClusterReplaced,
-    DescriptorFound,
     ObjectChanged,
     ObjectReference,
     ResyncRequested,
@@ -97,7 +95,6 @@ async def record(world: World) -> None:
 OTHERS: dict[str, Change] = {
     "a record on it": record,
     "times in its status": move_times,
-    "labels of the Kyma CRD": lambda world: world.change_crd({"metadata": {"labels": {"tool": "helm"}}}),
     "another module's template": lambda world: world.offer(builders.template("nats", "1.0.0")),
     "a channel that it has not": lambda world: world.offer(builders.release(regular="0.1.0", fast="0.1.0")),
     "a Manifest of no Kyma": lambda world: world.create(
@@ -113,20 +110,11 @@ async def test_no_kyma_is_enqueued_for(world: World, what: str) -> None:
     assert not len(world.manager.controllers["kyma"].queue)
 
 
-async def test_changed_crd_enqueues_all_kymas_after_changes_of_users(world: World) -> None:
-    queue = world.manager.controllers["kyma"].queue
-    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    await world.sync_caches()
-    assert not queue.holds(Priority.CHANGE)
-    assert {await queue.get(), await queue.get()} == {DEMO, key_of("other")}
-
-
 MODULE_CR = ObjectReference("cloud-resources.kyma-project.io", "Infrastructure", "kyma-system", "default")
 SIGNALS = (
     ClusterReachable("demo"),
     ResyncRequested("demo"),
     UnclaimedChange("demo"),
-    DescriptorFound(KCP, "cloud-resources-0.1.0"),
     ObjectChanged("demo", SKR_KYMA, "UPDATE"),
 )
 
