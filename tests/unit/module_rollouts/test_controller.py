@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ MODULE = "cloud-resources"
 KEY = ReleaseChannel(MODULE, "regular")
 TURNS = 12
 """More than a rollout of two waves takes."""
+BRAKE = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
 CAREFUL = strategy({"name": "canary", "soak": "0s", "maxFailures": "0"}, maxConcurrent="1", soak="0s")
 
 
@@ -47,6 +49,25 @@ async def world() -> AsyncIterator[World]:
             await found.introduced(name)
         await finished(found)
         yield found
+
+
+async def fleet_of(world: World, *kymas: str, modules: tuple[str, ...] = (MODULE,)) -> None:
+    for name in kymas:
+        await world.register(name, *modules)
+        await world.introduced(name)
+
+
+@asynccontextmanager
+async def braked_world(*versions: str, kymas: tuple[str, ...] = ("one", "two", "three")) -> AsyncIterator[World]:
+    """Open a world with these versions, of which clusters have the first, and a brake on changes of more than two."""
+    async with open_world(rollout=BRAKE) as opened:
+        module_rollouts.setup(opened.manager, opened.offers, BRAKE)
+        for version in versions:
+            await opened.offer(builders.template(MODULE, version, installs=True))
+        await opened.offer(builders.release(MODULE, regular=versions[0]))
+        await fleet_of(opened, *kymas)
+        await report(opened)
+        yield opened
 
 
 async def offer(world: World, version: str, **annotations: str) -> None:
@@ -276,17 +297,7 @@ async def test_users_who_skip_maintenance_windows_get_the_version_outside_of_the
 
 
 async def test_large_change_without_a_strategy_goes_in_waves() -> None:
-    brake = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
-    async with open_world(rollout=brake) as found:
-        module_rollouts.setup(found.manager, found.offers, brake)
-        for version in ("0.1.0", "0.2.0"):
-            await found.offer(builders.template(MODULE, version, installs=True))
-        await found.offer(builders.release(MODULE, regular="0.1.0"))
-        for name in ("one", "two", "three"):
-            await found.register(name, MODULE)
-            await found.introduced(name)
-        await report(found)
-
+    async with braked_world("0.1.0", "0.2.0") as found:
         await found.offer(builders.release(MODULE, regular="0.2.0"))
         for name in ("one", "two", "three"):
             await found.reconcile(name)
@@ -333,7 +344,6 @@ async def test_selector_that_removes_a_module_from_very_many_clusters_waits() ->
         assert sorted(await kept()) == ["three", "two"]
 
 
-BRAKE = RolloutSettings(max_delay=timedelta(0), min_window=timedelta(0), max_changed="2")
 CHANGED_DATA = {
     "apiVersion": "keda.example.com/v1",
     "kind": "Keda",
@@ -348,20 +358,8 @@ async def resources(world: World) -> int:
     return sum(b"changed" in bytes(each.spec.resource) for each in found)
 
 
-async def fleet_of(world: World, *kymas: str, modules: tuple[str, ...] = (MODULE,)) -> None:
-    for name in kymas:
-        await world.register(name, *modules)
-        await world.introduced(name)
-
-
 async def test_template_changed_in_place_reaches_very_many_clusters_in_waves() -> None:
-    async with open_world(rollout=BRAKE) as found:
-        module_rollouts.setup(found.manager, found.offers, BRAKE)
-        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
-        await found.offer(builders.release(MODULE, regular="0.1.0"))
-        await fleet_of(found, "one", "two", "three")
-        await report(found)
-
+    async with braked_world("0.1.0") as found:
         await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
         for name in ("one", "two", "three"):
             await found.reconcile(name)
@@ -386,13 +384,7 @@ async def test_template_changed_in_place_reaches_very_many_clusters_in_waves() -
 
 
 async def test_template_changed_in_place_under_way_is_another_rollout() -> None:
-    async with open_world(rollout=BRAKE) as found:
-        module_rollouts.setup(found.manager, found.offers, BRAKE)
-        for version in ("0.1.0", "0.2.0"):
-            await found.offer(builders.template(MODULE, version, installs=True))
-        await found.offer(builders.release(MODULE, regular="0.1.0"))
-        await fleet_of(found, "one", "two", "three")
-        await report(found)
+    async with braked_world("0.1.0", "0.2.0") as found:
         await found.offer(builders.release(MODULE, regular="0.2.0"))
         await turn(found)
         await turn(found)
@@ -408,10 +400,7 @@ async def test_template_changed_in_place_under_way_is_another_rollout() -> None:
 
 
 async def test_template_changed_in_few_clusters_takes_effect_at_once() -> None:
-    async with open_world(rollout=BRAKE) as found:
-        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
-        await found.offer(builders.release(MODULE, regular="0.1.0"))
-        await fleet_of(found, "one", "two")
+    async with braked_world("0.1.0", kymas=("one", "two")) as found:
         await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
         for name in ("one", "two"):
             await found.reconcile(name)
@@ -419,10 +408,7 @@ async def test_template_changed_in_few_clusters_takes_effect_at_once() -> None:
 
 
 async def test_user_may_change_a_module_whose_template_is_held() -> None:
-    async with open_world(rollout=BRAKE) as found:
-        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
-        await found.offer(builders.release(MODULE, regular="0.1.0"))
-        await fleet_of(found, "one", "two", "three")
+    async with braked_world("0.1.0") as found:
         await found.offer(builders.template(MODULE, "0.1.0", installs=True, data=CHANGED_DATA))
         await found.choose(MODULE, name="one", customResourcePolicy="Ignore")
         await found.reconcile("one", times=2)
