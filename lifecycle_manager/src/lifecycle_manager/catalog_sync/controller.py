@@ -72,14 +72,7 @@ def setup(
     controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
 
-    reader = CatalogReader(
-        kymas=kymas,
-        offers=offers,
-        clock=manager.clock,
-        interval_seconds=settings.interval_seconds,
-        removal_interval_seconds=settings.removal_interval_seconds,
-        purge_after=settings.purge.after,
-    )
+    reader = CatalogReader(kymas, offers, manager.clock, settings)
     reconciler = CatalogReconciler(manager, kymas, connections, reader)
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report_unforeseen)
     return controller

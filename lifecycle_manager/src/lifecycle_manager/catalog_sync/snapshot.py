@@ -16,6 +16,7 @@ from lifecycle_manager.catalog_sync.wanted import Catalogs, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.options.kymas import CatalogSettings
 from lifecycle_manager.skr import Announcements
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
@@ -96,16 +97,14 @@ class CatalogState:
         self.is_suspected, self.next_check = False, next_check
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class CatalogReader:
     """Reads what is known without the SKR."""
 
     kymas: Informer[Kyma]
     offers: Offers
     clock: Clock
-    interval_seconds: float
-    removal_interval_seconds: float
-    purge_after: timedelta | None
+    settings: CatalogSettings
     catalogs: Catalogs = field(default_factory=Catalogs)
 
     def read(self, request: Request[ObjectKey, CatalogState]) -> CatalogSnapshot | None:
@@ -115,7 +114,7 @@ class CatalogReader:
             return None
         state.suspect(request.causes, now=now)
         if state.next_check is None:
-            state.next_check = now + self.interval_seconds * random.random()  # noqa: S311 - not for cryptography
+            state.next_check = now + self.settings.interval_seconds * random.random()  # noqa: S311 - not for cryptography
         state.next_check = min(state.next_check, now + self._interval(kyma))  # it is shorter than before by a fault
         return CatalogSnapshot(
             kyma=kyma,
@@ -125,10 +124,11 @@ class CatalogReader:
             is_due=state.is_suspected or now >= state.next_check,
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=self._interval(kyma),
-            purge_after=self.purge_after,
+            purge_after=self.settings.purge.after,
         )
 
     def _interval(self, kyma: Kyma) -> float:
         if kyma.metadata.being_deleted:
-            return self.removal_interval_seconds
-        return min(self.interval_seconds, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else self.interval_seconds
+            return self.settings.removal_interval_seconds
+        usual = self.settings.interval_seconds
+        return min(usual, MAX_SILENT_SECONDS) if is_event_path_faulty(kyma) else usual
