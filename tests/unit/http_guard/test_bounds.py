@@ -17,12 +17,14 @@ BOUNDS = Bounds(connections=4, request_seconds=600, head_bytes=4096)
 HASTY = replace(BOUNDS, request_seconds=0.3)
 REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
 TIMEOUT = 60.0
+MUCH = 32 * 1024 * 1024
 
 
 @dataclass(eq=False)
 class Served:
     port: int = 0
     refusals: int = 0
+    open_connections: Callable[[], int] = lambda: 0
     connections: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def refused(self) -> None:
@@ -68,6 +70,7 @@ async def serving(bounds: Bounds, host: str = "127.0.0.1", app: Any = app) -> As
         tasks.create_task(server.serve())
         await eventually(lambda: server.started)
         served.port = server.port
+        served.open_connections = lambda: len(server.server_state.connections)
         yield served
         for writer in served.connections:
             writer.close()
@@ -202,6 +205,58 @@ async def test_requests_follow_each_other_on_one_connection(served: Served) -> N
     for _ in range(5):
         writer.write(REQUEST)
         assert b"200 OK" in await reader.readuntil(b"ok")
+
+
+async def answering_much(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+    """Answer with more than the buffers of a connection take."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % MUCH)]})
+    await send({"type": "http.response.body", "body": bytes(MUCH)})
+
+
+async def test_client_that_reads_no_answer_is_closed() -> None:
+    async with serving(HASTY, app=answering_much) as served:
+        reader, writer = await served.connect()
+        writer.write(REQUEST)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        assert await eventually(lambda: served.open_connections() == 0)
+
+
+async def test_answer_of_any_size_is_given_to_a_client_that_reads() -> None:
+    async with serving(HASTY, app=answering_much) as served:
+        reader, writer = await served.connect()
+        writer.write(REQUEST)
+        await reader.readuntil(b"\r\n\r\n")
+        assert len(await reader.readexactly(MUCH)) == MUCH
+
+
+async def test_requests_that_wait_for_no_answer_take_no_memory() -> None:
+    """uvicorn would keep any number of them, at 4 kB each, while the first one is answered."""
+    answered = asyncio.Event()
+
+    async def slow(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await answered.wait()
+        await app(scope, receive, send)
+
+    async with serving(BOUNDS, app=slow) as served:
+        _, writer = await served.connect()
+        writer.write(REQUEST)
+        assert await eventually(lambda: served.open_connections() == 1)
+        writer.write(REQUEST)
+        assert await eventually(lambda: served.open_connections() == 0)
+        answered.set()
+
+
+async def test_connection_that_asks_for_an_upgrade_is_answered_and_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """Some clients ask for HTTP/2 with their first request, and send the next one over the same connection."""
+    async with serving(BOUNDS) as served:
+        reader, writer = await served.connect()
+        writer.write(b"GET /x HTTP/1.1\r\nhost: here\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+        async with asyncio.timeout(TIMEOUT):
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b"connection: close" in answer
+    assert not [each for each in caplog.messages if "upgrade" in each or "WebSocket" in each]
 
 
 class Kept:

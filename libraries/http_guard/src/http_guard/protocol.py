@@ -1,7 +1,10 @@
 """One connection, with bounds on time and size.
 
 One deadline covers a whole request, head and body: a client that sends one byte per second is never idle, but is
-closed. The application bounds the size of the body, since it alone knows what it expects.
+closed. The application bounds the size of the body, since it alone knows what it expects. As long may a client read
+nothing of an answer that is too large for the buffers.
+
+A request that begins before the one before it is answered is refused: uvicorn would keep any number of them.
 
 If there are too many connections, the longest idle one is closed: otherwise whoever holds all of them, without
 requests, would keep out everybody else.
@@ -24,6 +27,10 @@ class HeadTooLarge(Exception):
 
 class TrailerRefused(Exception):
     """A header field follows the body (a trailer). No client here needs one, and uvicorn would keep any number."""
+
+
+class PipeliningRefused(Exception):
+    """A request begins before the one before it is answered. No client here does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._bounds = bounds
         self._on_refusal = on_refusal
         self._deadline: asyncio.TimerHandle | None = None
+        self._reading_deadline: asyncio.TimerHandle | None = None
         self._answering = False
         self._in_head = True
         self._progressed = False
@@ -74,9 +82,21 @@ class GuardedProtocol(HttpToolsProtocol):
         self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the deadline."""
+        """Cancel the deadlines."""
         self._cancel_deadline()
+        self._cancel_reading_deadline()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Begin a deadline for the client to read: the buffers are full."""
+        super().pause_writing()
+        self._cancel_reading_deadline()
+        self._reading_deadline = self.loop.call_later(self._bounds.request_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Cancel the deadline: the client has read."""
+        self._cancel_reading_deadline()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, with a deadline for a request of which there is more to come."""
@@ -94,9 +114,9 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.send_400_response("The head or the trailer of the request is too large.")
 
     def on_message_begin(self) -> None:
-        """Begin a request; a pipelined one gets its own deadline."""
-        if self._requests_under_way and self._deadline is None:
-            self._start_deadline()
+        """Begin a request. Raises PipeliningRefused, for which the parser answers 400."""
+        if self._requests_under_way:
+            raise PipeliningRefused
         self._in_head, self._bytes_outside_body = True, 0
         self._requests_under_way += 1
         self.idle_since = None
@@ -138,6 +158,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._answering = False
         super().on_response_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer and close the connection, in time even if the client reads nothing."""
+        super().send_400_response(msg)
+        if self._deadline is None:
+            self._start_deadline()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Close the connection after the answer: the parser reads no request after one that asks for an upgrade."""
+        self.cycle.keep_alive = False
+
     def close_idle(self) -> None:
         """Close the connection, soon even if the client does not close it on its side."""
         self.idle_since = None
@@ -151,6 +181,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _cancel_reading_deadline(self) -> None:
+        if self._reading_deadline is not None:
+            self._reading_deadline.cancel()
+            self._reading_deadline = None
 
 
 def close_longest_idle(connections: Iterable[object]) -> bool:
