@@ -118,6 +118,29 @@ async def test_request_that_fails_is_logged_and_one_of_a_client_that_has_gone_is
     assert capsys.readouterr().err == ""
 
 
+async def test_slow_clients_of_probes_take_no_more_than_some_threads() -> None:
+    """Each byte begins another timeout."""
+    with ProbeServer(LoopMonitor(), {}).serving("127.0.0.1", 0) as port:
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(health.MAX_CONNECTIONS)]
+        for each in slow:
+            each.sendall(b"GET /healthz HTTP/1.1\r\na: ")
+        assert await asyncio.to_thread(ask, port, "/healthz") == (200, "ok\n")
+        assert await asyncio.to_thread(_is_closed, slow[0])
+        for each in slow:
+            each.close()
+
+
+def _is_closed(client: socket.socket) -> bool:
+    """Tell whether the server closes a connection well before its timeout."""
+    client.settimeout(5.0)
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 async def test_probes_without_a_host_are_served_by_ipv4_and_ipv6(host: str) -> None:
     if host == "[::1]" and not _has_ipv6():

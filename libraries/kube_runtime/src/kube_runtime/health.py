@@ -13,7 +13,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry
@@ -23,6 +23,8 @@ from kube_runtime.exceptions import AddressUnusable
 
 log = logging.getLogger(__name__)
 BLOCKED_SECONDS, BLOCKED_TIMES = 1.0, 4
+MAX_CONNECTIONS = 32
+"""Each has a thread. Above that number the oldest is closed: a probe takes milliseconds, so its client is slow."""
 _LIBRARIES = ("<frozen", *{sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
 _LOOP_FILES = (selectors.__file__, asyncio.base_events.__file__, asyncio.runners.__file__)
 
@@ -163,6 +165,8 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], answer: Callable[[str, str], tuple[int, str, bytes]]) -> None:
         self.answer = answer
+        self._open: dict[socket.socket, None] = {}
+        self._changing = threading.Lock()
         if ":" in address[0] or (not address[0] and socket.has_dualstack_ipv6()):
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
@@ -171,6 +175,22 @@ class _Server(ThreadingHTTPServer):
         if self.address_family == socket.AF_INET6 and not self.server_address[0]:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
+
+    def process_request(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
+        """Serve a connection in a thread, and close the oldest one if there are too many."""
+        with self._changing, suppress(OSError):
+            self._open[request] = None
+            if len(self._open) > MAX_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
+        """Close a connection."""
+        with self._changing:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Log why a request failed, as everything else is logged; a client that has gone is no failure."""
