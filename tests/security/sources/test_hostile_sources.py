@@ -16,7 +16,18 @@ from aiohttp import web
 
 from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_ca, issue
-from kyma_oci import AllowedHosts, DockerConfig, Layer, Login, Registries, SourceUnreachable, login_in, text_in
+from kyma_oci import (
+    ANY_HOST,
+    AllowedHosts,
+    DockerConfig,
+    Layer,
+    Login,
+    Registries,
+    SourceError,
+    SourceUnreachable,
+    login_in,
+    text_in,
+)
 from kyma_oci.limits import MAX_MEMBERS
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy, SourceNotAllowed
 from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
@@ -271,6 +282,37 @@ async def test_registry_leads_to_no_host_that_is_not_allowed() -> None:
                 await registries.pull(layer("https", "r.example.com"), OURS)
             await registries.close()
     assert received == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("http://user:hidden@r.example.com/blob?signature=hidden", id="without TLS"),
+        pytest.param("https://user:hidden@r.example.com/blob?signature=hidden", id="not allowed"),
+        pytest.param("https:///blob?signature=hidden", id="no address"),
+        pytest.param("https://user:hidden@{host}/elsewhere?signature=hidden", id="needs credentials"),
+    ],
+)
+async def test_error_does_not_show_the_signature_of_a_redirect(
+    target: str, certificate: tuple[ssl.SSLContext, ssl.SSLContext]
+) -> None:
+    """It gives access to the content, and users of all clusters read the error; it is another one at each attempt."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/elsewhere":
+            return web.Response(status=401)
+        raise web.HTTPFound(target.format(host=request.host))
+
+    server, client = certificate
+    async with serving(answer, server) as host:
+        allowed = AllowedHosts.of((host,)) if "example" in target else ANY_HOST
+        registries = Registries(client, allowed=allowed)
+        with pytest.raises(SourceError) as refused:
+            await registries.pull(layer("https", host), OURS)
+        with pytest.raises(DownloadFailed) as failed:
+            await Downloads(client, allowed=allowed).text(f"https://{host}/module.yaml")
+        await registries.close()
+    assert "hidden" not in f"{refused.value} {failed.value}"
 
 
 async def _not_found(_: web.Request) -> web.Response:

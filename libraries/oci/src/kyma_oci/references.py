@@ -128,6 +128,11 @@ def host_of(url: str, scheme: str = "") -> str:
     return (parts.hostname or "") if parts.scheme == scheme else ""
 
 
+def netloc_of(url: str) -> str:
+    """Return the host and port of a URL for messages: the rest may hold a signature or password."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
 def origin_of(url: str) -> tuple[str, str | None, str | None, int | None]:
     """Return what has to be equal for credentials of one URL to be sent to another. Raises ValueError."""
     parts = urlsplit(url)

@@ -96,6 +96,8 @@ class Registries:
                 raise SourceUnreachable(
                     f"{wanted.host} did not {verb} {wanted} within {self.timeout_seconds:g} s"
                 ) from None
+            except aiohttp.InvalidURL:  # its text is the whole URL
+                raise SourceUnreachable(f"{wanted.host} leads to an invalid URL for {wanted}") from None
             except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
                 raise SourceUnreachable(
                     f"{wanted.host} can't be reached: {str(error) or type(error).__name__}"

@@ -34,7 +34,7 @@ from kyma_oci.problems import (
     SourceNotAllowed,
     SourceUnreachable,
 )
-from kyma_oci.references import Wanted, is_this_machine, origin_of
+from kyma_oci.references import Wanted, is_this_machine, netloc_of, origin_of
 
 PULL, PUSH = "pull", "pull,push"
 _PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -88,8 +88,9 @@ class Requests:
             data = None if body is None else io.BytesIO(body)  # as bytes, a large body would block the loop
             async with self.session.request(method, url, data=data, headers=sent, allow_redirects=False) as response:
                 if response.status == 401 and elsewhere:
-                    there = urlsplit(url).netloc
-                    raise AccessRefused(f"{wanted.host} redirects {wanted} to {there}, which asks for credentials")
+                    raise AccessRefused(
+                        f"{wanted.host} redirects {wanted} to {netloc_of(url)}, which asks for credentials"
+                    )
                 redirected = response.status in _REDIRECTS and "Location" in response.headers
                 if not redirected or method not in _FOLLOWED:
                     yield response
@@ -123,16 +124,16 @@ class Requests:
             given = _Token()
         token = given.token or given.access_token
         if not _TOKEN.fullmatch(token):
-            raise SourceUnreachable(f"{urlsplit(realm).netloc} sends no readable token")
+            raise SourceUnreachable(f"{netloc_of(realm)} sends no readable token")
         return token
 
     def _check(self, wanted: Wanted, url: str) -> None:
         """Refuse a URL that a registry leads to: only one without TLS itself may lead to another on its own machine."""
         parts = urlsplit(url)
         if parts.scheme != "https" and not (wanted.scheme == parts.scheme == "http" and _is_near(wanted, parts.netloc)):
-            raise SourceUnreachable(f"{wanted.host} leads to {url!r}, which is not https")
+            raise SourceUnreachable(f"{wanted.host} leads to {parts.scheme}://{netloc_of(url)}, which is not https")
         if not self.allowed.allow(url):
-            raise SourceNotAllowed(f"{wanted} needs {parts.netloc}, which is not among the allowed-source-hosts")
+            raise SourceNotAllowed(f"{wanted} needs {netloc_of(url)}, which is not among the allowed-source-hosts")
 
 
 async def received(response: aiohttp.ClientResponse, max_bytes: int, too_large: SourceError) -> tuple[bytes, str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from kyma_oci import ANY_HOST, AllowedHosts
+from kyma_oci import ANY_HOST, AllowedHosts, netloc_of
 
 MAX_BYTES = 10 * 1024 * 1024
 TIMEOUT_SECONDS = 60.0
@@ -50,10 +50,11 @@ class Downloads:
     async def _bytes(self, client: httpx.AsyncClient, link: str) -> bytes:
         address = link
         for _ in range(MAX_REDIRECTS + 1):
-            if urlsplit(address).scheme != "https":
-                raise DownloadFailed(f"{link} can't be read: {address} is not an https address")
+            host = netloc_of(address)
+            if (scheme := urlsplit(address).scheme) != "https":
+                what = "it" if address == link else f"{scheme}://{host}"
+                raise DownloadFailed(f"{link} can't be read: {what} is not an https address")
             if not self._allowed.allow(address):
-                host = urlsplit(address).netloc
                 raise DownloadFailed(f"{link} can't be read: {host} is not among the allowed-source-hosts")
             async with client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as response:
                 if response.next_request is not None:
