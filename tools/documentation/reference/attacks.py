@@ -12,9 +12,9 @@ from tools.documentation.markdown import code, table
 FILE = Path(__file__).with_suffix(".toml")
 INTRODUCTION = """# Attacks
 
-Each row was tried; a benchmark is named where it measures what the attack costs others. `make attack` adds what nobody
-thought of: random samples made from valid input, for everything that reads foreign input; every test run has a few of
-each. What the limits stand on is in [trust](../trust.md).
+Each row was tried; a benchmark measures what it costs others. `make attack` adds random samples made from valid input,
+for everything that reads foreign input; every test run has a few of each. What the limits stand on is in
+[trust](../trust.md).
 """
 
 
