@@ -19,17 +19,28 @@ from tests import builders
 def test_kymas_and_modules_are_counted_whatever_their_users_ask_for() -> None:
     ready = builders.module_status("api")
     kymas = [
-        builders.kyma(f"kyma-{number}", status={"state": "Warning", "modules": [ready, _unknown(f"made-up-{number}")]})
+        builders.kyma(
+            f"kyma-{number}",
+            status={
+                "state": "Warning",
+                "modules": [
+                    ready,
+                    _unknown(f"made-up-{number}"),
+                    builders.module_status("dns", channel=f"made-up-{number}"),
+                ],
+            },
+        )
         for number in range(3)
     ]
     manifests = [builders.manifest("warden", kyma=each, mandatory=True, status={"state": "Error"}) for each in "ab"]
-    offer = Offer.of([builders.template("warden", mandatory=True)], [])
+    offer = Offer.of([builders.template("warden", mandatory=True)], [builders.release("api", regular="1.0.0")])
     text = _scraped(
         FleetCollector(lambda: kymas, lambda: manifests, tuple, _offers(offer), lambda name: name != "kyma-2")
     )
 
     assert 'lifecycle_mgr_kymas{state="Warning"} 2.0' in text
     assert 'lifecycle_mgr_modules{channel="regular",module_name="api",state="Ready",version="1.0.0"} 2.0' in text
+    assert 'lifecycle_mgr_modules{channel="",module_name="dns",state="Ready",version="1.0.0"} 2.0' in text
     assert 'lifecycle_mgr_modules{channel="",module_name="",state="Error",version=""} 2.0' in text
     assert 'lifecycle_mgr_mandatory_manifests{module_name="warden",state="Error",version="0.1.0"} 2.0' in text
     assert "made-up" not in text

@@ -6,7 +6,7 @@ option.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from lifecycle_manager.contract.conditions import event_path_fault, is_deletion_
 from lifecycle_manager.contract.fleet import ClusterSummary, counts_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.module_catalog import (
+    Offer,
     Offers,
     is_mandatory_manifest,
     is_unverified,
@@ -57,9 +58,9 @@ class FleetCollector(Collector):
         mandatory = [each for each in self.manifests() if is_mandatory_manifest(each)]
         manifests = [each for each in mandatory if self.owns(kyma_of_manifest(each))]
         yield _gauge("lifecycle_mgr_replica_kymas", "Kymas of this replica.", (), {(): len(kymas)})
-        yield from _counts(kymas, manifests)
-        yield self._held(kymas)
         offer = self.offers.current()
+        yield from _counts(kymas, manifests, offer)
+        yield self._held(kymas)
         count = len(offer.mandatory)
         yield _gauge("lifecycle_mgr_mandatory_modules", "Number of mandatory modules.", (), {(): count})
         unverified = [(module_of(each), version_of(each)) for each in offer.templates.values() if is_unverified(each)]
@@ -94,16 +95,20 @@ def setup(manager: Manager, offers: Offers, *, each_kyma: bool, fips_only: bool)
     manager.registry.register(collector)
 
 
-def _counts(kymas: Sequence[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
-    counts = counts_of(map(ClusterSummary.of, kymas))
+def _counts(kymas: Sequence[Kyma], mandatory: Iterable[Manifest], offer: Offer) -> Iterator[Metric]:
+    counts, channels = counts_of(map(ClusterSummary.of, kymas)), _channels_of(offer)
     states = {(state.value,): count for state, count in counts.states.items()}
-    modules = {(*each[:3], each.state.value): count for each, count in counts.modules.items()}
+    modules: Counter[tuple[str, ...]] = Counter()
+    for each, count in counts.modules.items():  # users make up channels as well
+        channel = each.channel if (each.name, each.channel) in channels else ""
+        modules[each.name, channel, each.version, each.state.value] += count
     manifests = Counter((module_of_manifest(each), each.spec.version, each.status.state.value) for each in mandatory)
     faults = ((each.metadata.name, event_path_fault(each)) for each in kymas)
     yield _gauge("lifecycle_mgr_kymas", "Kymas in a state.", ("state",), states)
     yield _gauge(
         "lifecycle_mgr_modules",
-        "Modules of Kymas in a version and a state; without a name where one is neither offered nor installed.",
+        "Modules of Kymas in a version and a state; without a name where one is neither offered nor installed, "
+        "or a channel that is not offered.",
         ("module_name", "channel", "version", "state"),
         modules,
     )
@@ -119,6 +124,12 @@ def _counts(kymas: Sequence[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Me
         ("kyma_name", "reason"),
         {(name, fault.reason): 1 for name, fault in faults if fault is not None},
     )
+
+
+def _channels_of(offer: Offer) -> Collection[tuple[str, str]]:
+    """Return the channels of all modules."""
+    released = ((name, each.channel) for name, release in offer.releases.items() for each in release.spec.channels)
+    return {*offer.by_channel, *released}
 
 
 def _of_each_kyma(kymas: Iterable[Kyma], mandatory: Iterable[Manifest]) -> Iterator[Metric]:
