@@ -131,7 +131,7 @@ async def _first_paint() -> float:
         status = {"state": state, "modules": [module]}
         kymas[name] = builders.kyma(name, status=status, labels={names.REGION: f"region-{number % 3}"})
     port = free_port()
-    app = create_app(MadeUp(kymas).sources(), AnyRight())
+    app = create_app(MadeUp(kymas), AnyRight())
     server = server_for(app, "127.0.0.1", port, bounds=Bounds(connections=100))
     serving = asyncio.create_task(server.serve())
     await wait_for_endpoint(port)

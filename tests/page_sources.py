@@ -1,8 +1,9 @@
 """What the fleet page shows of made-up clusters, explained by the functions of `klm explain`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from kube_runtime import InventoryEntry, Resource
@@ -10,8 +11,7 @@ from kyma_fleet.comparison import ComparedObject
 from kyma_fleet.explanation.facts import Facts, Occurrence
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet_page.access import AccessDecision, MayList
-from kyma_fleet_page.app import PageSources
-from kyma_fleet_page.clusters import Explanation, explanation_of
+from kyma_fleet_page.clusters import Clusters, Explanation, explanation_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource
@@ -39,44 +39,44 @@ class Parts:
     sync_resources: tuple[SyncResource, ...] = ()
 
 
-@dataclass(eq=False)
-class MadeUp:
-    kymas: Mapping[str, Kyma]
-    parts: Mapping[str, Parts] = field(default_factory=dict)
-    releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple
-    note: str = "module api-gateway: no nodes"
-    offer: Callable[[], Offer] = lambda: Offer.of((), ())
-    rollouts: Callable[[], Iterable[ModuleRollout]] = tuple
+class MadeUp(Clusters):
+    """Clusters that nobody has to serve. A test gives what changes as functions."""
 
-    def sources(self) -> PageSources:
-        return PageSources(
-            self.kymas.values,
-            self.kymas.get,
-            self._explain,
-            lambda name: self.kymas[name].metadata.resource_version if name in self.kymas else None,
-            self.releases,
-            self._events,
-            self._last_change,
-            self._objects,
-            self.rollouts,
-            self._difference,
-        )
+    def __init__(
+        self,
+        kymas: Mapping[str, Kyma],
+        parts: Mapping[str, Parts] = MappingProxyType({}),
+        releases: Callable[[], Iterable[ModuleReleaseMeta]] = tuple,
+        *,
+        note: str = "module api-gateway: no nodes",
+        offer: Callable[[], Offer] = lambda: Offer.of((), ()),
+        rollouts: Callable[[], Iterable[ModuleRollout]] = tuple,
+    ) -> None:
+        listed: dict[str, Any] = {"kymas": kymas.values, "releases": releases, "rollouts": rollouts}
+        vars(self).update({kind: SimpleNamespace(list=each) for kind, each in listed.items()})
+        self.made_up, self.parts, self.note, self.offer = kymas, parts, note, offer
 
-    async def _explain(self, kyma: Kyma, _: MayList) -> Explanation:
+    def kyma(self, name: str) -> Kyma | None:
+        return self.made_up.get(name)
+
+    def revision(self, name: str) -> Hashable:
+        return self.made_up[name].metadata.resource_version if name in self.made_up else None
+
+    async def explain(self, kyma: Kyma, may_list: MayList) -> Explanation:
         parts, now = self.parts.get(kyma.metadata.name, Parts()), datetime.now(UTC)
         timing = Timing(now, {}, timedelta(0))
         of_kyma: tuple[Any, ...] = (parts.manifests, parts.configs, parts.sync_resources)
         return explanation_of(Facts(now, kyma, self.offer(), timing, *of_kyma))
 
-    async def _events(self, name: str, _: MayList) -> Sequence[Occurrence]:
+    async def events(self, name: str, may_list: MayList) -> Sequence[Occurrence]:
         return (Occurrence(EVENT_TIME, 1, "Warning", "ModuleError", f"Kyma {name}", self.note),)
 
-    async def _objects(self, name: str, _: MayList) -> Sequence[tuple[str, str]]:
+    async def objects(self, name: str, may_list: MayList) -> Sequence[tuple[str, str]]:
         return ((f"Kyma {name}", f"kind: Kyma\nmetadata:\n  name: {name}\nnote: {self.note}\n"),)
 
-    async def _difference(self, _: str, module: str, __: MayList) -> Sequence[ComparedObject]:
+    async def difference(self, kyma: str, module: str, may_list: MayList) -> Sequence[ComparedObject]:
         lines = (f"@@ -3,5 +3,5 @@ {self.note}", " data:", f"-  colour: {self.note}", "+  colour: blue")
         return (ComparedObject(InventoryEntry("", "v1", "ConfigMap", "kyma-system", module), "change", lines, None),)
 
-    async def _last_change(self, name: str, _: MayList) -> Sequence[Moment]:
+    async def last_change(self, name: str, may_list: MayList) -> Sequence[Moment]:
         return (Moment(EVENT_TIME, "lifecycle-manager", f"wrote the content of ModuleConfig {name}: {self.note}"),)

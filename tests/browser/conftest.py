@@ -99,7 +99,7 @@ async def served(fleet: Fleet, port: int) -> AsyncIterator[str]:
         fleet.kymas, fleet.parts, lambda: fleet.releases, offer=fleet.offer, rollouts=lambda: fleet.rollouts
     )
     server = server_for(
-        create_app(made_up.sources(), OneToken(), control_plane="kcp.example:6443"),
+        create_app(made_up, OneToken(), control_plane="kcp.example:6443"),
         "127.0.0.1",
         port,
         bounds=Bounds(connections=100),

@@ -105,7 +105,7 @@ async def page_address(tmp_path: Path) -> AsyncIterator[str]:
             await apply_objects(admin, MAY_LIST)
             await apply_crds(admin)
             provider = IdentityProvider.configured(settings)
-            app = create_app(MadeUp(fleet.kymas).sources(), Access(admin, names.KCP_NAMESPACE), provider=provider)
+            app = create_app(MadeUp(fleet.kymas), Access(admin, names.KCP_NAMESPACE), provider=provider)
             server = server_for(app, "127.0.0.1", port, bounds=Bounds(connections=100))
             serving = asyncio.create_task(server.serve())
             yield address

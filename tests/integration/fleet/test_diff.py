@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest_asyncio
 
 from kube_runtime import Client, dump_yaml, load_yaml
 from kyma_fleet.problems import Problem
-from kyma_fleet_page.differences import Differences
+from kyma_fleet_page.clusters import Clusters
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
 from tests import builders
@@ -67,18 +68,19 @@ async def test_page_compares_as_klm_diff_does(wanted: Client, namespace: str) ->
     async def may_list(*_: object) -> bool:
         return True
 
-    differences = Differences(wanted, asyncio.Semaphore(1), namespace)
-    (missing,) = await differences.of("compared", "colours", may_list)
+    caches: dict[str, Any] = dict.fromkeys(each.name for each in fields(Clusters))  # which a comparison does not need
+    clusters = Clusters(**caches | {"kcp": wanted, "reading": asyncio.Semaphore(1), "sync_namespace": namespace})
+    (missing,) = await clusters.difference("compared", "colours", may_list)
     assert (str(missing.object), missing.what) == (
         f"ConfigMap {namespace}/wanted (v1)",
         "is missing and would be created",
     )
     drifted = config_map("wanted", namespace, "red")
     await wanted.apply(CONFIG_MAPS, "wanted", drifted, namespace, field_manager="lifecycle-manager")
-    (changed,) = await differences.of("compared", "colours", may_list)
+    (changed,) = await clusters.difference("compared", "colours", may_list)
     assert {"-  colour: red", "+  colour: blue"} < {*changed.lines}
     with pytest.raises(Problem, match="module other has no objects"):
-        await differences.of("compared", "other", may_list)
+        await clusters.difference("compared", "other", may_list)
 
 
 async def test_without_the_role_it_says_which_one_is_needed(wanted: Client, viewer: Klm) -> None:

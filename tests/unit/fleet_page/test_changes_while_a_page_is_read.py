@@ -1,7 +1,5 @@
 """A change that comes while a page is put together: the page names the state that it shows, and is loaded anew."""
 
-from dataclasses import replace
-
 import httpx
 import pytest
 from msgspec import structs
@@ -9,7 +7,7 @@ from msgspec import structs
 from kube_runtime import Resource
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet_page.access import MayList
-from kyma_fleet_page.app import PageSources, create_app
+from kyma_fleet_page.app import create_app
 from lifecycle_manager_api import Kyma
 from tests import builders
 from tests.page_sources import AnyRight, MadeUp
@@ -18,21 +16,19 @@ ADDRESS = "https://localhost"
 TOKEN = {"Authorization": "Bearer good"}
 
 
-class Fleet:
+class Fleet(MadeUp):
     """A cluster that fails while the API server is asked for something."""
 
     def __init__(self) -> None:
-        self.kymas = {"a": kyma("1", "Ready")}
+        self.present = {"a": kyma("1", "Ready")}
+        super().__init__(self.present)
 
     def change(self) -> None:
-        self.kymas["a"] = kyma("2", "Error")
+        self.present["a"] = kyma("2", "Error")
 
-    async def events(self, _: str, __: MayList) -> tuple[Occurrence, ...]:
+    async def events(self, name: str, may_list: MayList) -> tuple[Occurrence, ...]:
         self.change()
         return ()
-
-    def sources(self) -> PageSources:
-        return replace(MadeUp(self.kymas).sources(), events=self.events)
 
 
 class SlowRights(AnyRight):
@@ -56,7 +52,7 @@ def kyma(version: str, state: str) -> Kyma:
 async def test_version_of_a_page_is_that_of_the_fleet_it_shows(path: str) -> None:
     fleet = Fleet()
     access = SlowRights(fleet)
-    app = create_app(fleet.sources(), access)
+    app = create_app(fleet, access)
     transport = httpx.ASGITransport(app)
     access.others = httpx.AsyncClient(transport=transport, base_url=ADDRESS)
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS, headers=TOKEN) as browser:
@@ -66,8 +62,7 @@ async def test_version_of_a_page_is_that_of_the_fleet_it_shows(path: str) -> Non
 
 
 async def test_revision_of_a_page_is_that_of_the_cluster_it_shows() -> None:
-    fleet = Fleet()
-    transport = httpx.ASGITransport(create_app(fleet.sources(), AnyRight()))
+    transport = httpx.ASGITransport(create_app(Fleet(), AnyRight()))
     async with httpx.AsyncClient(transport=transport, base_url=ADDRESS, headers=TOKEN) as browser:
         before, after = [version_in((await browser.get("/kymas/a")).text) for _ in range(2)]
     assert before != after

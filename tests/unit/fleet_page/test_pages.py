@@ -65,7 +65,7 @@ def hostile_rollout() -> ModuleRollout:
 async def browser() -> AsyncIterator[httpx.AsyncClient]:
     kymas = {"a": hostile()}
     app = create_app(
-        MadeUp(kymas, note=SCRIPT, rollouts=lambda: [hostile_rollout()]).sources(),
+        MadeUp(kymas, note=SCRIPT, rollouts=lambda: [hostile_rollout()]),
         KnownTokens(),
         control_plane="kcp.example:6443",
         hosts=["Fleet.example"],
@@ -251,7 +251,7 @@ def test_sessions_are_bounded_in_number_and_time() -> None:
 @pytest.mark.parametrize(("verdict", "last"), [("stranger", "signed-out"), ("wrong", "signed-out"), ("outage", "")])
 async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: str, verdict: str, last: str) -> None:
     known = DemotedToken(allowed=3, then=verdict)
-    app = create_app(MadeUp({"a": hostile()}).sources(), known, heartbeat_seconds=0.01)
+    app = create_app(MadeUp({"a": hostile()}), known, heartbeat_seconds=0.01)
     async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         answer = await client.get(path, headers={"Authorization": "Bearer good"})
     assert answer.status_code == 200
@@ -261,7 +261,7 @@ async def test_open_stream_ends_for_a_user_who_may_no_longer_see_the_page(path: 
 
 @pytest.mark.parametrize("path", ["/live", "/live?kyma=a"])
 async def test_open_stream_ends_with_its_session(path: str) -> None:
-    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+    app = create_app(MadeUp({"a": hostile()}), AnyRight(), heartbeat_seconds=0.01)
     async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         await client.post("/sign-in", content="token=good", headers=OWN)
         stream = asyncio.create_task(client.get(path))
@@ -272,7 +272,7 @@ async def test_open_stream_ends_with_its_session(path: str) -> None:
 
 
 async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
-    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+    app = create_app(MadeUp({"a": hostile()}), AnyRight(), heartbeat_seconds=0.01)
 
     async def open_stream(token: str) -> httpx.Response:
         return await client.get("/live", headers={"Authorization": f"Bearer {token}"})
@@ -309,7 +309,7 @@ async def test_page_of_what_is_gone_is_loaded_anew(browser: httpx.AsyncClient, p
 @pytest.mark.parametrize("path", ["/live?shown=0", "/live?kyma=a&shown=0"])
 async def test_what_has_changed_comes_with_its_time_and_through_every_proxy(path: str) -> None:
     known = DemotedToken(allowed=3, then="outage")
-    app = create_app(MadeUp({"a": hostile()}).sources(), known, heartbeat_seconds=0.01)
+    app = create_app(MadeUp({"a": hostile()}), known, heartbeat_seconds=0.01)
     async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         answer = await client.get(path, headers={"Authorization": "Bearer good"})
     assert "event: counts" in answer.text or "event: reload" in answer.text
@@ -319,7 +319,7 @@ async def test_what_has_changed_comes_with_its_time_and_through_every_proxy(path
 
 async def test_page_of_klm_ui_asks_for_no_token() -> None:
     link = OneTimeLink(OwnAccess(client=None, user="me"))  # type: ignore[arg-type]  # it is asked nothing
-    app = create_app(MadeUp({}).sources(), link.access, sign_ins={ONCE: link.use})
+    app = create_app(MadeUp({}), link.access, sign_ins={ONCE: link.use})
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         answer = await client.get("/")
     assert answer.status_code == 401
@@ -328,7 +328,7 @@ async def test_page_of_klm_ui_asks_for_no_token() -> None:
 
 
 async def test_form_that_ends_in_the_middle_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
-    app = create_app(MadeUp({}).sources(), AnyRight())
+    app = create_app(MadeUp({}), AnyRight())
     server = server_for(app, "127.0.0.1", 0, bounds=Bounds(connections=10, request_seconds=0.1))
     serving = asyncio.create_task(server.serve_until_cancelled())
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -344,7 +344,7 @@ async def test_form_that_ends_in_the_middle_is_no_error(caplog: pytest.LogCaptur
 
 
 async def test_open_pages_end_with_the_server_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    app = create_app(MadeUp({"a": hostile()}).sources(), AnyRight(), heartbeat_seconds=0.01)
+    app = create_app(MadeUp({"a": hostile()}), AnyRight(), heartbeat_seconds=0.01)
     server = server_for(app, "127.0.0.1", 0, bounds=Bounds(connections=10))
     serving = asyncio.create_task(server.serve_until_cancelled())
     headers = {"Authorization": "Bearer good", "Host": "localhost"}

@@ -11,8 +11,7 @@ import pytest
 
 from kube_runtime import Forbidden, Resource
 from kyma_fleet.problems import Problem
-from kyma_fleet_page.clusters import Clusters
-from kyma_fleet_page.differences import NEEDED, Differences
+from kyma_fleet_page.clusters import NEEDED_TO_COMPARE, Clusters
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager_api import Kyma, names
@@ -65,8 +64,9 @@ def clusters() -> tuple[Clusters, Kyma]:
         "schedule": SimpleNamespace(timing=lambda: Timing(NOW, {}, timedelta(0))),
         "policies": SimpleNamespace(is_in_place=lambda _: True),
     }
-    caches: dict[str, Any] = {kind: Cache((part,)) for kind, part in {**parts, "kymas": kyma}.items()}
-    return Clusters(reading=asyncio.Semaphore(1), **caches, **others), kyma
+    parts |= {"kymas": kyma, "releases": None, "rollouts": None}
+    caches: dict[str, Any] = {kind: Cache((part,)) for kind, part in parts.items()}
+    return Clusters(reading=asyncio.Semaphore(1), sync_namespace="kyma-system", **caches, **others), kyma
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,11 @@ async def test_yaml_is_shown_of_objects_that_the_user_may_list_without_managed_f
     assert found[0][1] == "kind: Kyma\nmetadata:\n  name: a-Kyma\n  namespace: kcp-system\n"
 
 
-@pytest.mark.parametrize("missing", [resource.plural for resource, _ in NEEDED])
+@pytest.mark.parametrize("missing", [resource.plural for resource, _ in NEEDED_TO_COMPARE])
 async def test_cluster_is_compared_only_for_a_user_who_could_read_its_access_secret(missing: str) -> None:
-    given = {resource.plural for resource, _ in NEEDED} - {missing}
-    nobody: Any = None  # no request is made
+    given = {resource.plural for resource, _ in NEEDED_TO_COMPARE} - {missing}
     with pytest.raises(Problem, match=f"you may not list {missing}; .*klm-skr-access"):
-        await Differences(nobody, asyncio.Semaphore(1), "kyma-system").of("a", "api", rights(*given))
+        await clusters()[0].difference("a", "api", rights(*given))
 
 
 async def test_modules_are_in_their_state_since_their_last_condition_changed() -> None:

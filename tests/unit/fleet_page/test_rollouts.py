@@ -55,7 +55,7 @@ class Rollouts:
 
 
 def client(rollouts: Rollouts, access: AnyRight) -> httpx.AsyncClient:
-    app = create_app(MadeUp({}, rollouts=rollouts.list).sources(), access, heartbeat_seconds=0.01)
+    app = create_app(MadeUp({}, rollouts=rollouts.list), access, heartbeat_seconds=0.01)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS, headers=TOKEN)
 
 

@@ -80,7 +80,7 @@ def secret(tmp_path: Path) -> Path:
 async def browser(provider: PlayedProvider, secret: Path) -> AsyncIterator[httpx.AsyncClient]:
     options = {"issuer": provider.issuer, "client_id": "page", "redirect_url": REDIRECT}
     client = IdentityProvider(OidcSettings(**options, client_secret_file=str(secret)))  # type: ignore[arg-type]
-    app = create_app(MadeUp({"a": hostile()}).sources(), KnownTokens(), provider=client)
+    app = create_app(MadeUp({"a": hostile()}), KnownTokens(), provider=client)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as browser:
         yield browser
 

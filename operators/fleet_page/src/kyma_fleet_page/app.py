@@ -9,13 +9,10 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Hashable,
-    Iterable,
     Mapping,
     Sequence,
 )
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
@@ -28,13 +25,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from kube_runtime import SYSTEM_CLOCK, Clock, KubeError
-from kyma_fleet.comparison import ComparedObject
-from kyma_fleet.explanation.facts import Occurrence
-from kyma_fleet.explanation.moments import Moment
 from kyma_fleet.problems import Problem
 from kyma_fleet_page import rollouts
 from kyma_fleet_page.access import AccessDecision, Authorizer, MayList
-from kyma_fleet_page.clusters import Explanation, conditions_of, modules_of
+from kyma_fleet_page.clusters import Clusters, conditions_of, modules_of
 from kyma_fleet_page.fleet import Grouping, grouped
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.live import Live
@@ -45,7 +39,7 @@ from kyma_fleet_page.signing_in import SignIn, SignInPage
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
 from kyma_fleet_page.templating import environment, link
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
-from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, find, names
+from lifecycle_manager_api import ModuleReleaseMeta, find, names
 
 MAX_PAGES = 200
 MAX_OF_ONE_USER = 20
@@ -61,34 +55,8 @@ STATIC = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageSources:
-    """What the pages show, from caches; all but Events, writes, YAML and differences, which are read on request.
-
-    What belongs to a Kyma is shown as far as the page's user may list it.
-
-    - `explain`: why a cluster is as it is
-    - `revision`: another value whenever the page of a cluster would look different
-    - `rollouts`: all of them, for users who may list them
-    - `last_change`: what was done in the last change, the oldest first
-    - `objects`: the Kyma and what belongs to it, as title and YAML
-    - `difference`: what would change of a module in a cluster
-    """
-
-    kymas: Callable[[], Iterable[Kyma]]
-    kyma: Callable[[str], Kyma | None]
-    explain: Callable[[Kyma, MayList], Awaitable[Explanation]]
-    revision: Callable[[str], Hashable]
-    releases: Callable[[], Iterable[ModuleReleaseMeta]]
-    events: Callable[[str, MayList], Awaitable[Sequence[Occurrence]]]
-    last_change: Callable[[str, MayList], Awaitable[Sequence[Moment]]]
-    objects: Callable[[str, MayList], Awaitable[Sequence[tuple[str, str]]]]
-    rollouts: Callable[[], Iterable[ModuleRollout]]
-    difference: Callable[[str, str, MayList], Awaitable[Sequence[ComparedObject]]]
-
-
 def create_app(
-    sources: PageSources,
+    clusters: Clusters,
     access: Authorizer,
     *,
     control_plane: str = "",
@@ -103,13 +71,7 @@ def create_app(
     `provider`: where its users may sign in, beside the form for a token; `sign_ins`: further ways, by path.
     """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    pages = _Pages(
-        sources,
-        access,
-        Live(sources.kymas, sources.rollouts, sources.releases),
-        clock=clock,
-        heartbeat_seconds=heartbeat_seconds,
-    )
+    pages = _Pages(clusters, access, clock=clock, heartbeat_seconds=heartbeat_seconds)
     pages.templates.globals |= {
         "single_sign_on": provider is not None,
         "is_own": bool(sign_ins),
@@ -152,16 +114,14 @@ def create_app(
 
 
 class _Pages:
-    def __init__(
-        self, sources: PageSources, access: Authorizer, live: Live, *, clock: Clock, heartbeat_seconds: float
-    ) -> None:
-        self._sources = sources
+    def __init__(self, clusters: Clusters, access: Authorizer, *, clock: Clock, heartbeat_seconds: float) -> None:
+        self._clusters = clusters
         self._access = access
         self.signing_in = SignIn(access, OperatorSessions(clock), self._html)
-        self._live = live
+        self._live = Live(clusters.kymas.list, clusters.rollouts.list, clusters.releases.list)
         self._open: Counter[str] = Counter()
         self.templates = environment()
-        self._streams = Streams(live, self.templates, heartbeat_seconds)
+        self._streams = Streams(self._live, self.templates, heartbeat_seconds)
 
     async def fleet(self, request: Request) -> Response:
         """Show all clusters that match the filter."""
@@ -210,7 +170,9 @@ class _Pages:
         if kyma:
             changes = self._streams.revisions(partial(self._revision, kyma), shown)
         elif rollout:
-            changes = self._streams.revisions(lambda: rollouts.revision_of(self._sources.rollouts(), rollout), shown)
+            changes = self._streams.revisions(
+                lambda: rollouts.revision_of(self._clusters.rollouts.list(), rollout), shown
+            )
         else:
             changes = self._streams.fleet(version, request.query_params, self._rights_of(request))
         stream = self._while_allowed(request, user, token, changes)
@@ -252,7 +214,9 @@ class _Pages:
     async def rollout(self, request: Request) -> Response:
         """Show one rollout: waves, clusters that failed, approvals."""
         name = request.path_params["name"]
-        found = next((each for each in rollouts.shown_rollouts(self._sources.rollouts()) if each.name == name), None)
+        found = next(
+            (each for each in rollouts.shown_rollouts(self._clusters.rollouts.list()) if each.name == name), None
+        )
         if found is None or not await self._rights_of(request)(MODULE_ROLLOUTS, names.KCP_NAMESPACE):
             return await self._missing(request, f"ModuleRollout {name} in this control plane")
         live = urlencode({"rollout": name, "shown": found.revision})
@@ -268,20 +232,20 @@ class _Pages:
 
     async def change(self, request: Request) -> Response:
         """Show the last change of a cluster: it is read from the API server, so only when the page asks for it."""
-        return await self._read_now(request, "change.html", self._sources.last_change)
+        return await self._read_now(request, "change.html", self._clusters.last_change)
 
     async def objects(self, request: Request) -> Response:
         """Show the Kyma and what belongs to it as YAML, as it is in the control plane."""
-        return await self._read_now(request, "objects.html", self._sources.objects)
+        return await self._read_now(request, "objects.html", self._clusters.objects)
 
     async def difference(self, request: Request) -> Response:
         """Show what would change of a module in a cluster, by a dry run there."""
         name, module = request.path_params["name"], request.path_params["module"]
-        kyma = self._sources.kyma(name)
+        kyma = self._clusters.kyma(name)
         if kyma is not None and module not in {each.name for each in kyma.status.modules}:
             return await self._missing(request, f"module {module} in the cluster of Kyma {name}")
         return await self._read_now(
-            request, "difference.html", lambda kyma, may_list: self._sources.difference(kyma, module, may_list)
+            request, "difference.html", lambda kyma, may_list: self._clusters.difference(kyma, module, may_list)
         )
 
     async def _read_now(
@@ -289,7 +253,7 @@ class _Pages:
     ) -> Response:
         """Show what is read of a cluster on request, or why it cannot be read."""
         name = request.path_params["name"]
-        if self._sources.kyma(name) is None:
+        if self._clusters.kyma(name) is None:
             return await self._missing(request, f"Kyma {name} in this control plane")
         found: Sequence[object] = ()
         problem = ""
@@ -303,13 +267,13 @@ class _Pages:
 
     async def _cluster(self, request: Request, template: str) -> Response:
         name = request.path_params["name"]
-        kyma = self._sources.kyma(name)
+        kyma = self._clusters.kyma(name)
         if kyma is None:
             return await self._missing(request, f"Kyma {name} in this control plane")
         live = f"{urlencode({'kyma': name})}&shown={self._revision(name)}"  # of this Kyma: others come while it is read
         may_list = self._rights_of(request)
         try:
-            events, problem = await self._sources.events(name, may_list), ""
+            events, problem = await self._clusters.events(name, may_list), ""
         except KubeError as error:
             events, problem = (), f"Events cannot be read: {type(error).__name__}"
         return await self._rendered(
@@ -318,7 +282,7 @@ class _Pages:
             live=live,
             kyma=kyma,
             region=kyma.metadata.labels.get(names.REGION, ""),
-            why=await self._sources.explain(kyma, may_list),
+            why=await self._clusters.explain(kyma, may_list),
             modules=modules_of(kyma),
             since=find(kyma.status.conditions, "Ready"),
             conditions=conditions_of(kyma),
@@ -329,7 +293,9 @@ class _Pages:
     async def _releases(self, request: Request) -> Sequence[ModuleReleaseMeta] | None:
         """Return what is released; None where the user may not list it."""
         may_list = self._rights_of(request)
-        return tuple(self._sources.releases()) if await may_list(DATED_RELEASE_METAS, names.KCP_NAMESPACE) else None
+        return (
+            tuple(self._clusters.releases.list()) if await may_list(DATED_RELEASE_METAS, names.KCP_NAMESPACE) else None
+        )
 
     def _live_reload(self) -> str:
         return f"only=reload&shown={self._live.version}"
@@ -368,7 +334,7 @@ class _Pages:
             self._open += Counter()  # without those who have none
 
     def _revision(self, name: str) -> str:
-        return hashlib.blake2b(repr(self._sources.revision(name)).encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(repr(self._clusters.revision(name)).encode(), digest_size=8).hexdigest()
 
     async def _missing(self, request: Request, what: str) -> Response:
         answer = await self._rendered(request, "not-found.html", 404, what=what)

@@ -6,13 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from kube_runtime import Client, Forbidden, Informer, JsonObject, ObjectKey, Resource, dump_yaml
 from kube_runtime.event_recorder import EVENTS
+from kyma_fleet.comparison import ComparedObject, compare, wanted_sets
 from kyma_fleet.explanation.chain import chains_not_ready, explain_all
 from kyma_fleet.explanation.facts import Facts, Occurrence
 from kyma_fleet.explanation.moments import Moment, last_change, moments
 from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_events
 from kyma_fleet.explanation.tree import Node, tree_of
+from kyma_fleet.problems import SECRETS as NEEDS_SECRETS
+from kyma_fleet.problems import Problem
 from kyma_fleet_page.access import ALL_NAMESPACES, MayList, visible
 from lifecycle_manager.contract.fleet import GOOD, WORST_FIRST
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
@@ -22,17 +27,36 @@ from lifecycle_manager.contract.resources import (
     MANIFESTS,
     MODULE_CONFIGS,
     MODULE_TEMPLATES,
+    SECRETS,
     SYNC_RESOURCES,
+    DatedReleaseMeta,
 )
 from lifecycle_manager.module_catalog import Offers, module_of_manifest
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout import Schedule
-from lifecycle_manager_api import Condition, Kyma, KymaModuleStatus, Manifest, ModuleConfig, SyncResource, names
+from lifecycle_manager_api import (
+    Condition,
+    Kyma,
+    KymaModuleStatus,
+    Manifest,
+    ModuleConfig,
+    ModuleRollout,
+    SyncResource,
+    names,
+)
 
 MAX_EVENTS, MAX_MOMENTS = 50, 40
 MAX_OBJECTS, MAX_YAML = 100, 64 * 1024
 CATALOG: tuple[Resource[Any], ...] = (MODULE_TEMPLATES, DATED_RELEASE_METAS)
 PARTS: tuple[Resource[Any], ...] = (MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+COMPARING_SECONDS = 60
+MAX_DIFFERENCES, MAX_LINES = 100, 500
+NEEDED_TO_COMPARE: tuple[tuple[Resource[Any], str], ...] = (
+    (SECRETS, names.KCP_NAMESPACE),
+    (MANIFESTS, names.KCP_NAMESPACE),
+    (SYNC_RESOURCES, ALL_NAMESPACES),
+)
+"""What a user has to be able to list: the difference shows objects of the cluster, and those that are wanted there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +88,15 @@ class _Parts:
         yield from self.sync_resources
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Clusters:
-    """The clusters of a control plane. `reading` bounds how many pages read from the API server at once."""
+    """What the pages show, from caches; Events, writes, YAML and differences are read on request.
+
+    What belongs to a Kyma is shown as far as the page's user may list it.
+
+    - `reading`: bounds how many pages read from the API server at once
+    - `sync_namespace`: that of objects of modules that name none
+    """
 
     kcp: Client
     offers: Offers
@@ -75,8 +105,11 @@ class Clusters:
     manifests: Informer[Manifest]
     configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
+    releases: Informer[DatedReleaseMeta]
+    rollouts: Informer[ModuleRollout]
     policies: Policies
     reading: asyncio.Semaphore
+    sync_namespace: str
 
     def kyma(self, name: str) -> Kyma | None:
         """Return a Kyma."""
@@ -134,6 +167,24 @@ class Clusters:
             documents = await read_documents(self.kcp, name)
         shown = [each for each in documents if await _is_visible(each, may_list)]
         return await asyncio.to_thread(lambda: [(_title(each), _yaml(each)) for each in shown[:MAX_OBJECTS]])
+
+    async def difference(self, kyma: str, module: str, may_list: MayList) -> Sequence[ComparedObject]:
+        """Return what a reconcile would change of a module in a cluster, by a dry run there, as `klm diff` does.
+
+        For users who could read its access Secret. Raises Problem, KubeError.
+        """
+        for resource, namespace in NEEDED_TO_COMPARE:
+            if not await may_list(resource, namespace):
+                raise Problem(f"you may not list {resource.plural}; {NEEDS_SECRETS}")
+        try:
+            async with self.reading, asyncio.timeout(COMPARING_SECONDS):
+                wanted = await wanted_sets(self.kcp, kyma, module, self.sync_namespace)
+                found = await compare(self.kcp, kyma, wanted, self.sync_namespace)
+        except TimeoutError:
+            raise Problem(f"the cluster of Kyma {kyma} took more than {COMPARING_SECONDS} s to compare") from None
+        except OSError as error:  # no space for the layer of a module
+            raise Problem(f"module {module} of Kyma {kyma} cannot be read: {error}; use klm diff") from None
+        return [with_fields(each, lines=each.lines[:MAX_LINES]) for each in found.changes[:MAX_DIFFERENCES]]
 
     def _parts(self, name: str) -> _Parts:
         return _Parts(

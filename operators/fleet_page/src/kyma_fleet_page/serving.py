@@ -13,9 +13,8 @@ import structlog
 from http_guard import Bounds, server_for
 from kube_runtime import Client, Manager
 from kyma_fleet_page.access import Access, Authorizer
-from kyma_fleet_page.app import PageSources, create_app
+from kyma_fleet_page.app import create_app
 from kyma_fleet_page.clusters import Clusters
-from kyma_fleet_page.differences import Differences
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.oidc import IdentityProvider
 from kyma_fleet_page.signing_in import SignInPage
@@ -67,7 +66,6 @@ def page_of(
     sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
 ) -> Guard:
     """Return the page as an application on the caches of a manager; `sign_ins` are further ways to sign in, by path."""
-    releases, rollouts = manager.informer(DATED_RELEASE_METAS), manager.informer(MODULE_ROLLOUTS)
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
@@ -76,24 +74,14 @@ def page_of(
         manifests=manager.informer(MANIFESTS, indexes=[MANIFESTS_BY_KYMA]),
         configs=manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
         sync_resources=manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA]),
+        releases=manager.informer(DATED_RELEASE_METAS),
+        rollouts=manager.informer(MODULE_ROLLOUTS),
         policies=Policies.watched_by(manager),
         reading=asyncio.Semaphore(MAX_READERS),
-    )
-    differences = Differences(kcp, clusters.reading, settings.sync_namespace)
-    sources = PageSources(
-        kymas=clusters.kymas.list,
-        kyma=clusters.kyma,
-        explain=clusters.explain,
-        revision=clusters.revision,
-        releases=releases.list,
-        events=clusters.events,
-        last_change=clusters.last_change,
-        objects=clusters.objects,
-        rollouts=rollouts.list,
-        difference=differences.of,
+        sync_namespace=settings.sync_namespace,
     )
     return create_app(
-        sources,
+        clusters,
         access,
         control_plane=kcp.server.partition("://")[2],
         hosts=settings.hosts,
