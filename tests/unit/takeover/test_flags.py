@@ -34,18 +34,6 @@ def test_all_options_of_the_former_version_are_accepted() -> None:
     assert settings[ProcessSettings].log_level == "DEBUG"
 
 
-@pytest.mark.parametrize("argument", ARGUMENTS)
-def test_each_option_works_or_is_warned_of(argument: str) -> None:
-    name = argument.partition("=")[0].removeprefix("--")
-    kept, warnings = adapted([argument])
-    if name in WITHOUT_EFFECT:
-        assert kept == []
-        assert warnings == [f"--{name} has no effect: {WITHOUT_EFFECT[name]}"]
-    else:
-        assert warnings == []
-        assert kept[0].startswith(f"--{name}")
-
-
 def test_no_option_of_this_version_is_without_effect() -> None:
     assert not options().keys() & WITHOUT_EFFECT.keys()
 

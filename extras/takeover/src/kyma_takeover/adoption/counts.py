@@ -1,7 +1,7 @@
-"""Counts what a control plane has, object by object: numbers, names and a few examples are kept, never the objects."""
+"""Counts what a control plane has, object by object: numbers and names are kept, never the objects."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,20 +10,6 @@ from lifecycle_manager.contract.identity import runtime_id_of
 from lifecycle_manager_api import Kyma, Manifest, State, names
 
 MAX_EXAMPLES = 3
-
-
-@dataclass(eq=False)
-class CountedNames:
-    """How many there are, and the names of the first."""
-
-    count: int = 0
-    names: list[str] = field(default_factory=list)
-
-    def add(self, name: str) -> None:
-        """Count one."""
-        self.count += 1
-        if len(self.names) < MAX_EXAMPLES:
-            self.names.append(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +36,16 @@ class Counts:
     kymas: set[str] = field(default_factory=set)
     runtimes: Counter[str] = field(default_factory=Counter)
     deleted_kymas: int = 0
-    paused: CountedNames = field(default_factory=CountedNames)
+    paused: list[str] = field(default_factory=list)
     modules: Counter[tuple[str, str]] = field(default_factory=Counter)
     manifests: Counter[State] = field(default_factory=Counter)
     deleted_manifests: int = 0
     former_finalizers: int = 0
-    unusable: CountedNames = field(default_factory=CountedNames)
-    orphans: CountedNames = field(default_factory=CountedNames)
+    unusable: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
     accesses: Counter[str] = field(default_factory=Counter)
-    unlabelled: CountedNames = field(default_factory=CountedNames)
-    refused_accesses: dict[str, CountedNames] = field(default_factory=dict)
+    unlabelled: list[str] = field(default_factory=list)
+    refused_accesses: dict[str, list[str]] = field(default_factory=dict)
 
     def add_kyma(self, kyma: Kyma) -> None:
         """Count a Kyma."""
@@ -68,7 +54,7 @@ class Counts:
         self.runtimes[runtime_id_of(kyma)] += 1
         self.deleted_kymas += kyma.metadata.being_deleted
         if kyma.metadata.is_paused:
-            self.paused.add(kyma.metadata.name)
+            self.paused.append(kyma.metadata.name)
 
     def add_manifest(self, manifest: Manifest) -> None:
         """Count a Manifest. To be called after all Kymas."""
@@ -79,17 +65,17 @@ class Counts:
         self.former_finalizers += any(each in marks.MANIFEST_FINALIZERS for each in metadata.finalizers)
         kyma = metadata.labels.get(names.KYMA_NAME, "")
         if not kyma:
-            self.unusable.add(metadata.name)
+            self.unusable.append(metadata.name)
         elif kyma not in self.kymas:
-            self.orphans.add(metadata.name)
+            self.orphans.append(metadata.name)
 
     def add_access(self, kyma: str, secret: str, *, is_labelled: bool, refusal: str) -> None:
         """Count an access Secret; `refusal` says why its kubeconfig is not used, empty where it is."""
         self.accesses[kyma] += 1
         if not is_labelled:
-            self.unlabelled.add(secret)
+            self.unlabelled.append(secret)
         if refusal:
-            self.refused_accesses.setdefault(refusal, CountedNames()).add(secret)
+            self.refused_accesses.setdefault(refusal, []).append(secret)
 
     def without_access(self) -> list[str]:
         """Return the names of Kymas without an access Secret."""
@@ -104,7 +90,6 @@ class Counts:
         return sorted(name for name, count in self.runtimes.items() if count > 1)
 
 
-def named(found: Iterable[str]) -> str:
+def named(found: Sequence[str]) -> str:
     """Return the first of some names as a text."""
-    first = list(found)
-    return ", ".join(first[:MAX_EXAMPLES]) + (", …" if len(first) > MAX_EXAMPLES else "")
+    return ", ".join(found[:MAX_EXAMPLES]) + (", …" if len(found) > MAX_EXAMPLES else "")

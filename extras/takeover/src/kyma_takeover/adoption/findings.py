@@ -8,7 +8,7 @@ from datetime import timedelta
 from kube_runtime.ages import age
 from kyma_fleet.checking.findings import of_version
 from kyma_takeover.adoption.cluster import ClusterReport
-from kyma_takeover.adoption.counts import CountedNames, named
+from kyma_takeover.adoption.counts import named
 from kyma_takeover.adoption.deployment import Deployment, FormerOption, elects_leader, options_of
 from kyma_takeover.adoption.reading import ACCESSES, FormerControlPlane
 from kyma_takeover.certificates import CA_SECRET
@@ -85,7 +85,7 @@ def _leases(seen: FormerControlPlane) -> Iterator[Row]:
 
 def _objects(seen: FormerControlPlane) -> Iterator[Row]:
     counts = seen.counts
-    paused = f", {counts.paused.count:,} with skip-reconciliation" if counts.paused.count else ""
+    paused = f", {len(counts.paused):,} with skip-reconciliation" if counts.paused else ""
     deleted = f", {counts.deleted_kymas:,} being deleted" if counts.deleted_kymas else ""
     kymas = f"{sum(counts.states.values()):,}: {_states(counts.states)}{deleted}{paused}"
     yield Row("Kymas", kymas, "keep their names and uids; paused ones stay as they are")
@@ -111,8 +111,8 @@ def _secrets(seen: FormerControlPlane) -> Iterator[Row]:
     counts, secrets = seen.counts, seen.secrets
     if ACCESSES not in seen.unread:
         yield Row("access Secrets", f"{counts.accesses.total():,}", "used as they are")
-        if counts.unlabelled.count:
-            text = f"{counts.unlabelled.count:,} without managed-by: {_examples(counts.unlabelled)}"
+        if counts.unlabelled:
+            text = f"{len(counts.unlabelled):,} without managed-by: {named(counts.unlabelled)}"
             yield Row("access Secrets", text, "klm adopt labels them: others are not read")
         if several := counts.with_several_accesses():
             yield Row("access Secrets", f"several of a Kyma: {named(several)}", "the oldest is used")
@@ -145,7 +145,7 @@ def _in_the_way(seen: FormerControlPlane) -> Iterator[Obstacle]:
         yield Obstacle(f"{title} can't be read: {why}", "run this as an administrator of the control plane")
     yield from _unusable_objects(seen)
     for refusal, examples in counts.refused_accesses.items():
-        text = f"{counted(examples.count, 'access Secret')} not usable, such as {_examples(examples)}: {refusal}"
+        text = f"{counted(len(examples), 'access Secret')} not usable, such as {named(examples)}: {refusal}"
         yield Obstacle(text, "correct it, or run this version and klm adopt with --allow-insecure-kubeconfigs")
     if secrets is not None and secrets.ca_until is None:
         what = "has no readable certificate" if secrets.has_ca else "does not exist"
@@ -164,17 +164,13 @@ def _unusable_objects(seen: FormerControlPlane) -> Iterator[Obstacle]:
     if (missing := counts.without_access()) and ACCESSES not in seen.unread:
         text = f"{counted(len(missing), 'Kyma')} without access Secret: {named(missing)}"
         yield Obstacle(text, "create the Secrets, or delete the Kymas whose clusters are gone")
-    if counts.unusable.count:
-        text = f"{counted(counts.unusable.count, 'Manifest')} without a Kyma: {_examples(counts.unusable)}"
+    if counts.unusable:
+        text = f"{counted(len(counts.unusable), 'Manifest')} without a Kyma: {named(counts.unusable)}"
         yield Obstacle(text, "delete them: this version installs nothing for them")
-    if counts.orphans.count:
-        text = f"{counted(counts.orphans.count, 'Manifest')} of Kymas that do not exist: {_examples(counts.orphans)}"
+    if counts.orphans:
+        text = f"{counted(len(counts.orphans), 'Manifest')} of Kymas that do not exist: {named(counts.orphans)}"
         yield Obstacle(text, "delete them")
 
 
 def _states(states: Counter[State]) -> str:
     return ", ".join(f"{count:,} {state.value or 'new'}" for state, count in states.most_common())
-
-
-def _examples(examples: CountedNames) -> str:
-    return ", ".join(examples.names) + (", …" if examples.count > len(examples.names) else "")
