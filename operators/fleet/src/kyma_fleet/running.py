@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 import uvloop
@@ -14,6 +15,8 @@ from kyma_fleet.control_plane import with_close_name
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import say
 
+T = TypeVar("T")
+R = TypeVar("R")
 FAILED = 2
 """The exit code of a command that could not do what it was asked for; 1 is an answer, such as that of a drift."""
 
@@ -63,3 +66,14 @@ def run(
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = 128 + ended_by
     raise typer.Exit(code)
+
+
+async def each_of(items: Iterable[T], do: Callable[[T], Awaitable[R]], *, at_once: int = 20) -> list[R]:
+    """Do something with each item, some at a time; return what comes of it, in the order of the items."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(item: T) -> R:
+        async with places:
+            return await do(item)
+
+    return list(await asyncio.gather(*map(one, items)))

@@ -3,7 +3,6 @@
 First which objects are changed and how, in pure functions, then what is printed, then the command.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from kyma_fleet.explanation.marks import (
 )
 from kyma_fleet.problems import Problem, line_for, meant
 from kyma_fleet.reviews import FIELD_MANAGER, who
+from kyma_fleet.running import each_of
 from kyma_fleet.screen import LeftOut, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import is_deletion_held
@@ -130,9 +130,6 @@ class ChangeReport(Document, frozen=True):
         return (each.object for each in self.objects if each.error is None)
 
 
-CONCURRENCY = 20
-
-
 @dataclass(frozen=True, slots=True)
 class Subjects:
     """Which objects are meant: a Kyma, or one module of it; a module in all Kymas; or everything."""
@@ -212,24 +209,19 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb, left_out: L
 async def _carry_out(
     kcp: Client, recorder: EventRecorder, order: Order, steps: list[ObjectPatch]
 ) -> list[KubeError | None]:
-    places = asyncio.Semaphore(CONCURRENCY)
-
     async def one(step: ObjectPatch) -> KubeError | None:
         resource: Resource[Steered] = KYMAS if isinstance(step.item, Kyma) else MANIFESTS  # type: ignore[assignment]
         metadata = step.item.metadata
-        async with places:
-            try:
-                await kcp.merge_patch(
-                    resource, metadata.name, step.patch, metadata.namespace, field_manager=FIELD_MANAGER
-                )
-            except KubeError as error:
-                return error
-            await recorder.write_to(
-                kcp, resource, step.item, EVENT_REASONS[order.verb], order.note, action=order.verb.capitalize()
-            )
+        try:
+            await kcp.merge_patch(resource, metadata.name, step.patch, metadata.namespace, field_manager=FIELD_MANAGER)
+        except KubeError as error:
+            return error
+        await recorder.write_to(
+            kcp, resource, step.item, EVENT_REASONS[order.verb], order.note, action=order.verb.capitalize()
+        )
         return None
 
-    return list(await asyncio.gather(*(one(each) for each in steps)))
+    return await each_of(steps, one)
 
 
 def _require_module(kyma: Kyma, module: str) -> None:

@@ -1,8 +1,7 @@
 """What changes in one cluster: it is read by its API server, and nothing is written."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
 
 from kube_runtime import Client, InventoryEntry, JsonObject, KindUnknown, KubeconfigPolicy, KubeError, find_object
 from kube_runtime.apply.former_managers import merged_into
@@ -10,6 +9,7 @@ from kyma_fleet.comparison import cluster_of
 from kyma_fleet.documents import Part
 from kyma_fleet.problems import Problem
 from kyma_fleet.reviews import missing_rights
+from kyma_fleet.running import each_of
 from kyma_fleet.text import plain
 from kyma_takeover import marks
 from lifecycle_manager.contract.former import is_former
@@ -18,8 +18,6 @@ from lifecycle_manager.object_set.inventory import inventory_of
 from lifecycle_manager.object_set.ownership import former_owner
 from lifecycle_manager_api import Manifest, names
 
-T = TypeVar("T")
-R = TypeVar("R")
 MAX_OBJECTS = 2_000
 """Objects of one cluster that are read."""
 CONCURRENCY = 10
@@ -83,9 +81,9 @@ async def report_of(kcp: Client, kyma: str, policy: KubeconfigPolicy) -> Cluster
 
 async def _read(skr: Client, kyma: str, manifests: Iterable[Manifest]) -> ClusterReport:
     owned = [(entry, each) for each in manifests for entry in inventory_of(each)]
-    kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair))
-    watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry))
-    leftovers = await each_of(marks.WATCHER_OBJECTS, lambda entry: read_object(skr, entry))
+    kinds = await each_of(owned[:MAX_OBJECTS], lambda pair: _kind_of(skr, *pair), at_once=CONCURRENCY)
+    watcher = await each_of(WATCHER, lambda entry: read_object(skr, entry), at_once=CONCURRENCY)
+    leftovers = await each_of(marks.WATCHER_OBJECTS, lambda entry: read_object(skr, entry), at_once=CONCURRENCY)
     return ClusterReport(
         kyma,
         await skr.server_version(),
@@ -127,17 +125,6 @@ async def catalog_pages(skr: Client) -> AsyncIterator[tuple[str, Sequence[JsonOb
             continue
         async for page in skr.pages(resource, names.SKR_NAMESPACE):
             yield kind, page.items
-
-
-async def each_of(items: Iterable[T], read: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Read something for each item, some at a time, and return it in their order."""
-    places = asyncio.Semaphore(CONCURRENCY)
-
-    async def one(item: T) -> R:
-        async with places:
-            return await read(item)
-
-    return list(await asyncio.gather(*(one(each) for each in items)))
 
 
 async def read_object(skr: Client, entry: InventoryEntry) -> dict[str, Any] | None:

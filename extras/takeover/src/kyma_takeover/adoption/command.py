@@ -1,12 +1,12 @@
 """`klm adopt`: what the takeover of a control plane needs an administrator for."""
 
-import asyncio
 import random
 
 from kube_runtime import Client, KubeconfigPolicy
 from kyma_fleet.documents import print_document
+from kyma_fleet.running import each_of
 from kyma_fleet.screen import LeftOut, Screen
-from kyma_takeover.adoption.cluster import ClusterReport, report_of
+from kyma_takeover.adoption.cluster import report_of
 from kyma_takeover.adoption.findings import all_options, obstacles_of, rows_of
 from kyma_takeover.adoption.reading import read_control_plane
 from kyma_takeover.adoption.report import AdoptionCounts, AdoptionReport
@@ -29,13 +29,7 @@ async def check(
     )
     reachable = sorted(seen.counts.kymas & seen.counts.accesses.keys())
     chosen = random.sample(reachable, min(sample, len(reachable)))
-    places = asyncio.Semaphore(CLUSTERS_AT_ONCE)
-
-    async def one(kyma: str) -> ClusterReport:
-        async with places:
-            return await report_of(kcp, kyma, policy)
-
-    clusters = await asyncio.gather(*(one(each) for each in sorted(chosen)))
+    clusters = await each_of(sorted(chosen), lambda kyma: report_of(kcp, kyma, policy), at_once=CLUSTERS_AT_ONCE)
     options = all_options(seen.deployments)
     report = AdoptionReport(
         api_server=seen.server_version,

@@ -23,9 +23,10 @@ from kube_runtime.client.kubeconfig import STRICT
 from kube_runtime.finalizers import remove_finalizers
 from kyma_fleet.comparison import cluster_of
 from kyma_fleet.reviews import missing_rights
+from kyma_fleet.running import each_of
 from kyma_fleet.text import plain
 from kyma_takeover.adoption import back
-from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, RIGHTS, WATCHER, catalog_pages, each_of
+from kyma_takeover.adoption.cluster import CLUSTER_ERRORS, CONCURRENCY, RIGHTS, WATCHER, catalog_pages
 from kyma_takeover.adoption.reading import bare
 from lifecycle_manager.contract.resources import (
     KYMAS,
@@ -128,8 +129,10 @@ class GivingBack:
         changed = 0
         for manifest in manifests:
             entries = inventory_of(manifest)
-            changed += sum(await each_of(entries, partial(_return_module_object, skr, manifest)))
-        watcher = await each_of(WATCHER, lambda entry: _return(skr, entry, back.of_watcher_object, back.WATCHER))
+            changed += sum(await each_of(entries, partial(_return_module_object, skr, manifest), at_once=CONCURRENCY))
+        watcher = await each_of(
+            WATCHER, lambda entry: _return(skr, entry, back.of_watcher_object, back.WATCHER), at_once=CONCURRENCY
+        )
         changed += sum(watcher) + await _return_catalog(skr)
         for entry in back.WATCHER_ONLY_OURS:
             changed += await _delete(skr, entry)
@@ -181,7 +184,10 @@ async def _return_catalog(skr: Client) -> int:
             InventoryEntry(names.GROUP, "v1beta2", kind, names.SKR_NAMESPACE, each["metadata"]["name"])
             for each in items
         ]
-        changed += sum(await each_of(entries, lambda entry: _return(skr, entry, back.of_catalog_object, back.CATALOG)))
+        given_back = await each_of(
+            entries, lambda entry: _return(skr, entry, back.of_catalog_object, back.CATALOG), at_once=CONCURRENCY
+        )
+        changed += sum(given_back)
     return changed
 
 

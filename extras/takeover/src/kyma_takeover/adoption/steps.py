@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from kube_runtime import Client, KubeconfigPolicy, NotFound, Resource
+from kube_runtime import Client, KubeconfigPolicy, KubeError, NotFound, Resource
 from kube_runtime.client.kubeconfig import STRICT
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS
 from kyma_fleet.problems import Problem
 from kyma_fleet.replicas import read_replicas
+from kyma_fleet.running import each_of
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS
@@ -31,7 +32,6 @@ T = TypeVar("T")
 LABELLED_BY = f"{names.GROUP}/labelled-by"
 """On access Secrets: `klm` where the label of this version is by the takeover; `--back` removes it."""
 EVERY_VERSION = "every-version"
-CONCURRENCY = 20
 POLL_SECONDS = 1.0
 MAX_WAIT_SECONDS = 300.0
 MAX_PASSES = 5
@@ -132,14 +132,9 @@ class AdoptionSteps:
 
     async def _refuse_clusters(self, kymas: Collection[str]) -> None:
         """Raise Problem where clusters can't be given back: they would stay with neither version."""
-        giving, places = GivingBack(self.kcp, self.policy), asyncio.Semaphore(CONCURRENCY)
-
-        async def one(name: str) -> str:
-            async with places:
-                return await giving.obstacle(name)
-
-        obstacles = await asyncio.gather(*(one(each) for each in sorted(kymas)))
-        found = {name: why for name, why in zip(sorted(kymas), obstacles, strict=True) if why}
+        wanted = sorted(kymas)
+        obstacles = await each_of(wanted, GivingBack(self.kcp, self.policy).obstacle)
+        found = {name: why for name, why in zip(wanted, obstacles, strict=True) if why}
         self._name("can't be given back", found)
         if found:
             text = f"{counted(len(found), 'cluster')} of {len(kymas):,} can't be given back, so nothing was changed"
@@ -225,17 +220,16 @@ class AdoptionSteps:
             return 0
         self._ask(f"give the objects of {counted(len(kymas), 'cluster')} back to the former version")
         changed = await giving.sync_resources(kymas)
-        places, failures = asyncio.Semaphore(CONCURRENCY), dict[str, str]()
+        failures: dict[str, str] = {}
 
         async def one(name: str) -> int:
-            async with places:
-                try:
-                    return await self._until_settled(giving, name)
-                except CLUSTER_ERRORS as error:
-                    failures[name] = plain(error)
-                    return 0
+            try:
+                return await self._until_settled(giving, name)
+            except CLUSTER_ERRORS as error:
+                failures[name] = plain(error)
+                return 0
 
-        changed += sum(await asyncio.gather(*(one(each) for each in kymas)))
+        changed += sum(await each_of(kymas, one))
         self._say(f"done: {counted(changed, 'object')} changed")
         self._name("not given back", failures)
         return len(failures)
@@ -330,15 +324,16 @@ class AdoptionSteps:
         if not items:
             return
         self._ask(question)
-        places = asyncio.Semaphore(CONCURRENCY)
 
-        async def one(item: T) -> None:
-            async with places:
+        async def one(item: T) -> KubeError | None:
+            try:
                 with suppress(NotFound):  # deleted meanwhile
                     await write(item)
+            except KubeError as error:  # the others are written all the same
+                return error
+            return None
 
-        results = await asyncio.gather(*(one(each) for each in items), return_exceptions=True)
-        failures = [each for each in results if isinstance(each, BaseException)]
+        failures = [each for each in await each_of(items, one) if each is not None]
         if failures:
             self._say(f"{counted(len(failures), 'write')} of {len(items):,} failed: {question}")
             raise failures[0]
