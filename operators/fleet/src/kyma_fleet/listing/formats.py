@@ -1,6 +1,6 @@
 """How objects are written: as a table, as JSON or YAML, or by name. Each takes a page at a time and keeps none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -59,70 +59,60 @@ class Names(Output):
         return len(rows)
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentStyle:
+    """How documents are written: each as a text, and what is before the first, between two, and after the last."""
+
+    text_of: Callable[[dict[str, Any]], str]
+    opening: str = ""
+    between: str = ""
+    closing: str = ""
+
+
+ONE_OBJECT = DocumentStyle(lambda document: f"{as_json(document, indent=2)}\n")
+LINES = DocumentStyle(lambda document: f"{as_json(document, indent=0)}\n")
+LIST = DocumentStyle(
+    lambda document: as_json(document, indent=2),
+    opening='{"apiVersion": "v1", "kind": "List", "items": [\n',
+    between=",\n",
+    closing="\n]}\n",
+)
+YAML = DocumentStyle(as_yaml, between="---\n")
+
+
 @dataclass(eq=False)
 class Documents(Output):
-    """Documents as they are read, each after what separates it from the one before."""
+    """Documents as they are read."""
 
+    style: DocumentStyle
     raw: ClassVar[bool] = True
-    count: int = field(default=0, init=False)
+    _is_open: bool = field(default=False, init=False)
 
     def page(self, items: Iterable[Any], now: datetime) -> int:
-        before = self.count
+        count = 0
         for document in _documents(self.kind, self.selection, items):
-            self.write(document)
-            self.count += 1
-        return self.count - before
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        """Write one document."""
-        raise NotImplementedError
-
-
-class JsonObject(Documents):
-    """The object that was named."""
-
-    indent: ClassVar[int] = 2
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        self.screen.print(as_json(document, indent=self.indent))
-
-
-class JsonStream(JsonObject):
-    """A document a line, for a watch."""
-
-    indent: ClassVar[int] = 0
-
-
-class JsonList(Documents):
-    """One List of all documents."""
-
-    OPENING = '{"apiVersion": "v1", "kind": "List", "items": [\n'
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        self.screen.stream.write((",\n" if self.count else self.OPENING) + as_json(document, indent=2))
+            self.screen.stream.write(self.style.between if self._is_open else self.style.opening)
+            self.screen.stream.write(self.style.text_of(dict(document)))
+            self._is_open = True
+            count += 1
+        return count
 
     def end(self) -> None:
-        self.screen.print(f"{'' if self.count else self.OPENING}\n]}}")
-
-
-class Yaml(Documents):
-    """A stream of documents, one for each object."""
-
-    def write(self, document: Mapping[str, Any]) -> None:
-        if self.count:
-            self.screen.print("---")
-        self.screen.stream.write(as_yaml(dict(document)))
+        self.screen.stream.write(f"{'' if self._is_open else self.style.opening}{self.style.closing}")
 
 
 def output_for(kind: ListedKind[Any], selection: Selection, screen: Screen, *, watch: bool) -> Output:
     """Return what writes the format of a screen."""
     is_named = bool(selection.name) and kind.named_objects
-    formats: Mapping[str, type[Output]] = {
-        "json": JsonStream if watch else JsonObject if is_named else JsonList,
-        "yaml": Yaml,
-        "name": Names,
-    }
-    return formats.get(screen.form, Table)(kind, selection, screen)
+    match screen.form:
+        case "json":
+            return Documents(kind, selection, screen, LINES if watch else ONE_OBJECT if is_named else LIST)
+        case "yaml":
+            return Documents(kind, selection, screen, YAML)
+        case "name":
+            return Names(kind, selection, screen)
+        case _:
+            return Table(kind, selection, screen)
 
 
 def typed(kind: ListedKind[Any], document: Mapping[str, Any]) -> Any:

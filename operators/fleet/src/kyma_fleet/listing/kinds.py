@@ -264,16 +264,7 @@ KINDS: tuple[ListedKind[Any], ...] = (
     ),
 )
 
-PAUSED_KYMAS: ListedKind[Kyma] = ListedKind(
-    "kymas",
-    KYMAS,
-    names.KCP_NAMESPACE,
-    Columns(("NAME", "STATE", "SINCE", "BY", "REASON"), (), 1),
-    KINDS[0].filters,
-    lambda wanted: wanted.label_selector(**OF_KYMAS),
-    Selection.of_kyma,
-    _paused_rows,
-)
+PAUSED_KYMAS = replace(KINDS[0], columns=Columns(("NAME", "STATE", "SINCE", "BY", "REASON"), (), 1), rows=_paused_rows)
 
 
 def kind_named(name: str) -> ListedKind[Any] | None:
