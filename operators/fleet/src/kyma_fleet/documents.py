@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kube_runtime import dump_yaml
+from kube_runtime import JsonObject, Resource, dump_yaml
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager_api import names
@@ -44,6 +44,11 @@ def print_document(document: Document, screen: Screen, *, is_one_of_many: bool =
                 screen.print(plain(each))
         case _:
             document.print_table(screen)
+
+
+def raw(resource: Resource[Any]) -> Resource[JsonObject]:
+    """Return a kind whose objects are read as documents, whatever is in them."""
+    return Resource.dynamic(resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
 
 
 def reference(kind: str, name: str) -> str:

@@ -21,7 +21,7 @@ from kyma_fleet.bundle.kept import kept_of
 from kyma_fleet.bundle.words import Words
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS, check, print_version
 from kyma_fleet.control_plane import require_control_plane
-from kyma_fleet.documents import Document, Part, as_json, as_yaml, print_document
+from kyma_fleet.documents import Document, Part, as_json, as_yaml, print_document, raw
 from kyma_fleet.explanation.command import explain
 from kyma_fleet.explanation.reading import Rules
 from kyma_fleet.problems import Problem
@@ -190,10 +190,7 @@ async def _add(
     field_selector: str | None = None,
 ) -> list[dict[str, Any]]:
     """Write the objects of a kind; return what is kept of them."""
-    raw = Resource.dynamic(
-        resource.group, resource.version, resource.kind, resource.plural, namespaced=resource.namespaced
-    )
-    pages = kcp.pages(raw, namespace, label_selector=label_selector, field_selector=field_selector)
+    pages = kcp.pages(raw(resource), namespace, label_selector=label_selector, field_selector=field_selector)
     found: list[dict[str, Any]] = []
     text = StringIO()
     try:
@@ -201,7 +198,7 @@ async def _add(
             if text.tell() > min(MAX_BYTES_OF_A_KIND, archive.room):
                 archive.missing.append(Missing(f"further {resource.plural}", "the archive is bounded; see --max-size"))
                 break
-            kept = kept_of({"apiVersion": raw.api_version, "kind": raw.kind, **each}, words)
+            kept = kept_of({"apiVersion": resource.api_version, "kind": resource.kind, **each}, words)
             found.append(kept)
             text.write(f"---\n{as_yaml(kept)}")
     except KubeError as error:

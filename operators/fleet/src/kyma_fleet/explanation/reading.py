@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from kube_runtime import Client, JsonObject, NotFound, Resource
+from kube_runtime import Client, JsonObject, NotFound
 from kube_runtime.event_recorder import EVENTS
+from kyma_fleet.documents import raw
 from kyma_fleet.explanation.facts import Facts, Occurrence, occurrence_of, regarding
 from kyma_fleet.explanation.moments import Moment, moments
 from kyma_fleet.screen import LeftOut
@@ -100,8 +101,8 @@ async def read_documents(kcp: Client, kyma: str, module: str = "") -> tuple[Json
     selector = f"{names.KYMA_NAME}={kyma}" + (f",{names.MODULE_NAME}={module}" if module else "")
     itself, *parts = await asyncio.gather(
         kcp.list(RAW_KYMAS, names.KCP_NAMESPACE, field_selector=f"metadata.name={kyma}"),
-        kcp.list(_raw(MANIFESTS), names.KCP_NAMESPACE, label_selector=selector),
-        *(kcp.list(_raw(each), label_selector=selector) for each in (MODULE_CONFIGS, SYNC_RESOURCES)),
+        kcp.list(raw(MANIFESTS), names.KCP_NAMESPACE, label_selector=selector),
+        *(kcp.list(raw(each), label_selector=selector) for each in (MODULE_CONFIGS, SYNC_RESOURCES)),
     )
     if not itself.items:
         raise NotFound(404, "NotFound", f"kymas.{names.GROUP} {kyma!r} not found", {"name": kyma})
@@ -111,10 +112,6 @@ async def read_documents(kcp: Client, kyma: str, module: str = "") -> tuple[Json
 async def read_moments(kcp: Client, documents: Sequence[JsonObject]) -> list[Moment]:
     """Return what was done to these objects, as they and their Events record it, the oldest first. Raises KubeError."""
     return moments(documents, await read_events(kcp, [_identity(each) for each in documents]))
-
-
-def _raw(resource: Resource[Any]) -> Resource[JsonObject]:
-    return Resource.dynamic(resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
 
 
 def _identity(document: JsonObject) -> SimpleNamespace:

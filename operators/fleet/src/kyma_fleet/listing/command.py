@@ -17,6 +17,7 @@ from kube_runtime import (
     TooManyRequests,
 )
 from kyma_fleet.control_plane import require_control_plane
+from kyma_fleet.documents import raw
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
 from kyma_fleet.listing.selection import Selection
@@ -59,10 +60,7 @@ class Listing:
 
     @property
     def _resource(self) -> Resource[Any]:
-        known = self.kind.resource
-        if not self.output.raw:
-            return known
-        return Resource.dynamic(known.group, known.version, known.kind, known.plural, known.namespaced)
+        return raw(self.kind.resource) if self.output.raw else self.kind.resource
 
     async def _pages(self) -> AsyncIterator[tuple[Iterable[Any], str]]:
         if self.selection.name and self.kind.named_objects and self.namespace is not None:
