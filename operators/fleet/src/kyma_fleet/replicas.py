@@ -1,10 +1,11 @@
 """The replicas of Lifecycle Manager, by their Leases."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from kube_runtime import Client
 from kube_runtime.leases.lease import LEASES, Lease
+from kyma_fleet.times import time_in
 from lifecycle_manager_api import names
 
 GROUP = f"kube-runtime/group={names.LIFECYCLE_MANAGER}"
@@ -30,12 +31,5 @@ async def read_replicas(kcp: Client, namespace: str) -> tuple[Replica, ...]:
 
 
 def _replica_of(lease: Lease) -> Replica:
-    try:
-        renewed = datetime.fromisoformat(lease.spec.renew_time or "")
-    except ValueError:
-        renewed = None
-    return Replica(
-        lease.spec.holder_identity,
-        renewed if renewed is None or renewed.tzinfo else renewed.replace(tzinfo=UTC),
-        timedelta(seconds=lease.spec.lease_duration_seconds),
-    )
+    spec = lease.spec
+    return Replica(spec.holder_identity, time_in(spec.renew_time), timedelta(seconds=spec.lease_duration_seconds))

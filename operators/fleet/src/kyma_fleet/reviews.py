@@ -1,10 +1,11 @@
 """What an API server says of whoever asks: the name, the rights, and the time at which it answers."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from kube_runtime import Client, Resource
+from kyma_fleet.times import time_in
 
 SELF_REVIEWS = Resource.dynamic(
     "authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False
@@ -26,11 +27,7 @@ async def who(client: Client) -> str:
 async def time_of_server(client: Client) -> datetime | None:
     """Return the time of the API server in whole seconds; None where it does not tell. Raises KubeError."""
     review = await client.create(SELF_REVIEWS, {}, field_manager=FIELD_MANAGER)
-    try:
-        found = datetime.fromisoformat(str(_part(review, "metadata").get("creationTimestamp")))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time_in(_part(review, "metadata").get("creationTimestamp"))
 
 
 async def missing_rights(client: Client, wanted: Iterable[Right]) -> list[str]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from kube_runtime import JsonObject
+from kyma_fleet.times import time_in
 from lifecycle_manager.kyma.resolution import Resolution, resolve
 from lifecycle_manager.kyma.wanted import installed_in
 from lifecycle_manager.module_catalog import Offer, is_mandatory_manifest, module_of_manifest
@@ -88,7 +89,7 @@ def occurrence_of(event: JsonObject) -> Occurrence:
     at = next((each for each in times if each), None) or event["metadata"].get("creationTimestamp")
     kind, _, name = regarding(event)
     return Occurrence(
-        _time(at),
+        time_in(at) or datetime.fromtimestamp(0, UTC),
         int(series.get("count") or event.get("deprecatedCount") or 1),
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
@@ -101,11 +102,3 @@ def regarding(event: JsonObject) -> tuple[str, str, str]:
     """Return kind, namespace and name of the object that an Event is about."""
     about = event.get("regarding") or {}
     return str(about.get("kind", "")), str(about.get("namespace", "")), str(about.get("name", ""))
-
-
-def _time(text: object) -> datetime:
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

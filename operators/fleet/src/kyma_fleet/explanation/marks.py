@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from kyma_fleet.times import time_in
 from lifecycle_manager_api import ObjectMeta, names
 
 PAUSED_BY = f"{names.GROUP}/paused-by"
@@ -25,8 +26,4 @@ def pause_of(metadata: ObjectMeta) -> Pause | None:
     if not metadata.is_paused:
         return None
     noted = metadata.annotations
-    try:
-        since = datetime.fromisoformat(noted.get(names.PAUSED_AT, ""))
-    except ValueError:
-        since = None
-    return Pause(noted.get(PAUSED_BY, ""), since if since and since.tzinfo else None, noted.get(PAUSED_REASON, ""))
+    return Pause(noted.get(PAUSED_BY, ""), time_in(noted.get(names.PAUSED_AT)), noted.get(PAUSED_REASON, ""))

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kyma_fleet.explanation.facts import Occurrence
+from kyma_fleet.times import time_in
 from lifecycle_manager_api import names
 
 Document = Mapping[str, Any]
@@ -69,7 +70,7 @@ def newest_trace(documents: Iterable[Document]) -> tuple[str, tuple[str, ...]]:
         annotations = (document.get("metadata") or {}).get("annotations") or {}
         known = TRACE.fullmatch(str(annotations.get(names.TRACEPARENT, "")))
         if known is not None:
-            observed_at = _time(annotations.get(names.OBSERVED_AT))
+            observed_at = time_in(annotations.get(names.OBSERVED_AT))
             found.append((observed_at or datetime.min.replace(tzinfo=UTC), known[1]))
             reached[known[1]].append(_name(document))
     newest = max(found)[1] if found else ""
@@ -79,14 +80,14 @@ def newest_trace(documents: Iterable[Document]) -> tuple[str, tuple[str, ...]]:
 def _of_object(document: Document) -> Iterator[Moment]:
     metadata, kind, name = document.get("metadata") or {}, str(document.get("kind", "")), _name(document)
     annotations = metadata.get("annotations") or {}
-    observed = _time(annotations.get(names.OBSERVED_AT))
+    observed = time_in(annotations.get(names.OBSERVED_AT))
     if observed is not None and kind == "ModuleConfig":
         yield Moment(observed, "skr-watcher", f"has seen the user's write that became {name}", about=name)
-    deleted = _time(metadata.get("deletionTimestamp"))
+    deleted = time_in(metadata.get("deletionTimestamp"))
     if deleted is not None:
         yield Moment(deleted, "somebody", f"requested the deletion of {name}", about=name)
     for entry in list(metadata.get("managedFields") or ())[:MAX_ENTRIES]:
-        at = _time(entry.get("time"))
+        at = time_in(entry.get("time"))
         if at is not None:
             part = entry.get("subresource") or "content"
             place = CAUSAL_ORDER.index((kind, part)) if (kind, part) in CAUSAL_ORDER else len(CAUSAL_ORDER)
@@ -99,13 +100,3 @@ def _of_event(event: Occurrence) -> Moment:
 
 def _name(document: Document) -> str:
     return f"{document.get('kind', '')} {(document.get('metadata') or {}).get('name', '')}"
-
-
-def _time(text: object) -> datetime | None:
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
