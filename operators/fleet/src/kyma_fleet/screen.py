@@ -57,6 +57,13 @@ class Screen:
         """Print one line whose parts are safe already."""
         self.stream.write(f"{line}\n")
 
+    def print_wrapped(self, head: str, text: str, indent: int) -> None:
+        """Print a text after its head, in as many lines as it takes; all but the first are indented."""
+        first, *others = wrapped(plain(text), self.width, indent)
+        self.print(f"{head}{first}".rstrip())
+        for line in others:
+            self.print(f"{' ' * indent}{line}")
+
     def flush(self) -> None:
         """Send what was printed."""
         self.stream.flush()

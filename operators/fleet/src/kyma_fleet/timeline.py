@@ -9,7 +9,7 @@ from kyma_fleet.explanation.moments import last_change, newest_trace
 from kyma_fleet.explanation.reading import read_documents, read_moments
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
-from kyma_fleet.text import cut, padded, plain, wrapped
+from kyma_fleet.text import cut, padded, plain
 
 SHOWN = 40
 BAR, MAX_BY = 10, 24
@@ -39,10 +39,7 @@ class Timeline(Document, frozen=True):
         by = min(max(len(plain(each.by)) for each in self.writes), MAX_BY)
         for each in self.writes:
             head = f"{_since(each.at, first)} {_bar(each.at, first, last)} {padded(cut(plain(each.by), by), by)} "
-            lines = wrapped(plain(each.what), screen.width, len(head))
-            screen.print(f"{head}{lines[0]}")
-            for line in lines[1:]:
-                screen.print(f"{' ' * len(head)}{line}")
+            screen.print_wrapped(head, each.what, len(head))
         if self.trace_id:
             screen.print(f"\ntrace {self.trace_id} of the newest change has reached")
             for name in self.reached:

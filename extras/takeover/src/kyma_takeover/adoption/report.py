@@ -93,13 +93,8 @@ class AdoptionReport(Document, frozen=True):
         if not self.in_the_way:
             screen.print(screen.painted("nothing is in the way", fg="green"))
         for each in self.in_the_way:
-            what, *more = wrapped(plain(each.text), screen.width, 12)
-            advice = wrapped(plain(each.advice), screen.width, 19)
-            screen.print(f"{screen.painted('in the way:', fg='red', bold=True)} {what}")
-            for line in more:
-                screen.print(f"{' ' * 12}{line}")
-            for line, begin in zip(advice, ("next:", *[""] * len(advice)), strict=False):
-                screen.print(f"{' ' * 12}{begin:<7}{line}")
+            screen.print_wrapped(f"{screen.painted('in the way:', fg='red', bold=True)} ", each.text, 12)
+            screen.print_wrapped(f"{' ' * 12}next:  ", each.advice, 19)
 
     def names(self) -> Iterator[str]:
         """Return the Deployments of the former version."""

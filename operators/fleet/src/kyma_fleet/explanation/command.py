@@ -21,7 +21,7 @@ from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.reading import Rules, read_facts
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import LiveTable, Screen
-from kyma_fleet.text import cut, plain, wrapped
+from kyma_fleet.text import cut, plain
 from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager.contract.fleet import GOOD
 from lifecycle_manager.rollout.maintenance import PolicyUnreadable, read_policy
@@ -94,8 +94,7 @@ def _print_events(events: Iterable[Occurrence], screen: Screen, now: datetime) -
         when = f"{age(each.at, now)} ago".rjust(8)
         head = plain(f"{each.reason}, {each.about}{times}")
         screen.print(f"{when}  {kind} {cut(head, screen.width - 18)}")
-        for line in wrapped(plain(each.note), screen.width, 10):
-            screen.print(f"          {line}")
+        screen.print_wrapped(" " * 10, each.note, 10)
 
 
 def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
@@ -104,7 +103,7 @@ def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
     if cause is not None:
         joint = ", but " if chain.state in GOOD else ": "
         used = len(f"{subject} is {name}{joint}")
-        headline += joint + _limited(f"{cause.title}: {cause.text}", screen, used)
+        headline += joint + cut(plain(f"{cause.title}: {cause.text}"), max((screen.width or 10_000) - used, 20))
     screen.print(headline)
     links = [*([about] if about is not None else []), *chain.links]
     width = min(max((len(plain(each.title)) for each in links), default=0), MAX_TITLE)
@@ -112,27 +111,16 @@ def _print_chain(chain: Chain, screen: Screen, about: Link | None) -> None:
         _print_link(link, screen, width)
 
 
-def _limited(text: str, screen: Screen, used: int) -> str:
-    line = plain(text)
-    room = max((screen.width or 10_000) - used, 20)
-    return line if len(line) <= room else f"{line[: room - 1]}…"
-
-
 def _print_link(link: Link, screen: Screen, width: int) -> None:
     """Print a link; what is in order in one line, what is not in as many as it takes."""
-    title, text = plain(link.title), plain(link.text)
-    indent = " " * (width + 5)
-    lines = wrapped(text, screen.width, len(indent))
+    title, indent = plain(link.title), width + 5
     head = f"  {screen.sign(link.mark)} {title.ljust(width)} "
     if len(title) > width:
         screen.print(head.rstrip())
-        head = indent
-    screen.print(f"{head}{lines[0]}".rstrip())
-    for line in lines[1:]:
-        screen.print(f"{indent}{line}")
+        head = " " * indent
+    screen.print_wrapped(head, link.text, indent)
     for detail in link.details:
-        for number, line in enumerate(wrapped(plain(detail), screen.width, len(indent) + 2)):
-            screen.print(f"{indent}{'  ' if number else '- '}{line}")
+        screen.print_wrapped(f"{' ' * indent}- ", detail, indent + 2)
 
 
 def rules_of(max_delay: str, policy: Path | None) -> Rules:
