@@ -4,7 +4,7 @@
 - `marks`: by which the objects of the former version are recognized
 - `certificates`: its CA, which is adopted
 - `lease`: nothing works here while the former version does
-- `split`: unless each has its own Kymas
+- `split`: unless each has its own Kymas; `sharding`: what both have in common
 - `flags`: its command line
 - `adoption`: what `klm adopt` does
 

@@ -18,9 +18,9 @@ from typing import Any
 import structlog
 
 from kube_runtime import Change, Client, Conflict, KubeError, Manager, NotFound, Resource, Sharding
-from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
+from kube_runtime.leases import LeaseLost, LeaseTiming
 from kube_runtime.leases.lease import elapsed, wall_time
-from kube_runtime.sharding import Work
+from kyma_takeover.sharding import ShardingOfReplicas
 from lifecycle_manager_api import names
 
 LEASE = "893110f7.kyma-project.io"
@@ -37,23 +37,12 @@ class FormerVersionRuns(Exception):
     """The former version has begun to work again."""
 
 
-class WholeFleet:
-    """A sharding among the replicas of this version that writes only while the Lease of the former one is held."""
+class WholeFleet(ShardingOfReplicas):
+    """A sharding that writes only while the Lease of the former version is held."""
 
     def __init__(self, replicas: Sharding) -> None:
-        self.replicas = replicas
+        super().__init__(replicas)
         self._lease: FormerLease | None = None
-        self._work: Work | None = None
-
-    @property
-    def membership(self) -> Membership | None:
-        """By which the replicas share the work."""
-        return self.replicas.membership
-
-    @property
-    def has_begun(self) -> bool:
-        """Tell whether the replica has begun with its share."""
-        return self.replicas.has_begun
 
     def follow(self, lease: "FormerLease") -> None:
         """Write only while a Lease is held."""
@@ -66,14 +55,9 @@ class WholeFleet:
 
     def check(self) -> None:
         """Raise LeaseLost where this replica, or this version, must not write."""
-        self.replicas.check()
+        super().check()
         if self._lease is not None and not self._lease.is_held:
             raise LeaseLost(f"Lease {names.KCP_NAMESPACE}/{LEASE} could not be renewed")
-
-    async def run(self, work: Work) -> None:
-        """Share the work until cancelled."""
-        self._work = work
-        await self.replicas.run(work)
 
     def _begin_again(self) -> None:
         """Begin with everything that was left undone while the Lease was not held."""

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import structlog
 
 from kube_runtime import Change, Informer, Manager, ObjectKey, Sharding
-from kube_runtime.leases import Membership
-from kube_runtime.sharding import Work
+from kyma_takeover.sharding import ShardingOfReplicas
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import Kyma, names
 
@@ -22,14 +21,13 @@ GATHERING_SECONDS = 0.1
 """For how long changes of labels are gathered."""
 
 
-class SelectedKymas:
-    """A sharding among the replicas of this version that has the selected Kymas alone. `follow` comes before `run`."""
+class SelectedKymas(ShardingOfReplicas):
+    """A sharding that has the selected Kymas alone. `follow` comes before `run`."""
 
     def __init__(self, replicas: Sharding, labels: Mapping[str, str]) -> None:
-        self.replicas = replicas
+        super().__init__(replicas)
         self._labels = labels
         self._kymas: Informer[Kyma] | None = None
-        self._work: Work | None = None
         self._moved: dict[str, bool] = {}
         """Which Kymas have changed lately, and whether they are selected: each call of `begin` walks over all keys."""
 
@@ -44,29 +42,10 @@ class SelectedKymas:
         labels = kyma.metadata.labels
         return kyma.metadata.is_kept_from_former_version and self._labels.items() <= labels.items()
 
-    @property
-    def membership(self) -> Membership | None:
-        """By which the replicas share the work."""
-        return self.replicas.membership
-
-    @property
-    def has_begun(self) -> bool:
-        """Tell whether the replica has begun with its share."""
-        return self.replicas.has_begun
-
     def owns(self, owner: str) -> bool:
         """Tell whether an owner is a selected Kyma of this replica. One that does not exist is not selected."""
         kyma = self._kymas.get(ObjectKey(names.KCP_NAMESPACE, owner)) if self._kymas is not None else None
         return kyma is not None and self.selects(kyma) and self.replicas.owns(owner)
-
-    def check(self) -> None:
-        """Raise LeaseLost where this replica must not write."""
-        self.replicas.check()
-
-    async def run(self, work: Work) -> None:
-        """Share the work until cancelled."""
-        self._work = work
-        await self.replicas.run(work)
 
     def _changed(self, change: Change[Kyma]) -> None:
         """Begin with a Kyma that is selected now, and forget one that no longer is."""
