@@ -83,7 +83,6 @@ PROVEN = {
     "kyma_takeover/adoption/giving_back.py _delete_certificate": "no cert-manager or Gardener, or " + GONE,
     "kyma_takeover/adoption/giving_back.py _return": GONE,
     "kyma_takeover/adoption/giving_back.py sync_resources": NOTHING + "what can't be read keeps its finalizer",
-    "kyma_takeover/adoption/reading.py _maybe": BUILT_IN,
     "kyma_takeover/adoption/reading.py former_lease": BUILT_IN,
     "kyma_takeover/adoption/steps.py _delete_ca": GONE,
     "kyma_takeover/adoption/steps.py one": GONE,
@@ -143,7 +142,7 @@ PROVEN = {
     "lifecycle_manager/skr_webhook/object_rules.py _ask_for_user": NOTHING + "repairs are made at the interval",
     "lifecycle_manager/skr_webhook/object_rules.py _rules_of": NOTHING + "repairs are made at the interval",
     "lifecycle_manager/skr_webhook/snapshot.py read": NOTHING + "reported, and looked up again",
-    "kyma_takeover/certificates.py _read": BUILT_IN,
+    "kyma_takeover/certificates.py read_secret": BUILT_IN,
     "kyma_takeover/lease.py _take": BUILT_IN,
     "lifecycle_manager/watcher_certificates/ca_store.py ensure": BUILT_IN,
 }

@@ -19,17 +19,18 @@ async def find_former_cas(kcp: Client, namespace: str) -> CAs | None:
 
     None where there is none, or no namespace.
     """
-    secret = await _read(kcp, CA_SECRET, namespace) if namespace else None
+    secret = await read_secret(kcp, CA_SECRET, namespace) if namespace else None
     if secret is None or not secret.data.get("tls.crt") or not secret.data.get("tls.key"):
         return None
     pair = KeyPair(certificate_pem=_decoded(secret, "tls.crt"), key_pem=_decoded(secret, "tls.key"))
-    gateway = await _read(kcp, GATEWAY_SECRET, namespace)
+    gateway = await read_secret(kcp, GATEWAY_SECRET, namespace)
     trusted = [_decoded(gateway, "ca.crt")] if gateway is not None and gateway.data.get("ca.crt") else []
     older = bundle([pair.certificate_pem, *trusted]).removeprefix(bundle([pair.certificate_pem]))
     return CAs(pair, former_pem=older or None)
 
 
-async def _read(kcp: Client, name: str, namespace: str) -> Secret | None:
+async def read_secret(kcp: Client, name: str, namespace: str) -> Secret | None:
+    """Return a Secret; None where there is none. Raises KubeError."""
     try:
         return await kcp.get(SECRETS, name, namespace)
     except NotFound:

@@ -25,7 +25,7 @@ from kyma_fleet.checking.command import DEPLOYMENTS
 from kyma_fleet.replicas import Replica, read_replicas
 from kyma_takeover.adoption.counts import Counts, FormerSecrets
 from kyma_takeover.adoption.deployment import Deployment, former_deployments
-from kyma_takeover.certificates import CA_SECRET, GATEWAY_SECRET
+from kyma_takeover.certificates import CA_SECRET, GATEWAY_SECRET, read_secret
 from kyma_takeover.lease import LEASE, LEASES
 from lifecycle_manager.contract.resources import (
     KYMAS,
@@ -166,7 +166,7 @@ async def access_secrets(kcp: Client) -> AsyncIterator[Secret]:
 
 async def read_former_secrets(kcp: Client, namespace: str) -> FormerSecrets:
     """Return what there is of the CA and the certificates of the former version. Raises KubeError."""
-    ca, gateway = await asyncio.gather(_maybe(kcp, CA_SECRET, namespace), _maybe(kcp, GATEWAY_SECRET, namespace))
+    ca, gateway = await asyncio.gather(*(read_secret(kcp, name, namespace) for name in (CA_SECRET, GATEWAY_SECRET)))
     leaves = 0
     async for page in kcp.pages(SECRETS, namespace, label_selector=LEAVES, page_size=SECRETS_PAGE):
         leaves += len(page.items)
@@ -177,13 +177,6 @@ async def read_former_secrets(kcp: Client, namespace: str) -> FormerSecrets:
         except (KeyError, ValueError):
             until = None
     return FormerSecrets(namespace, ca is not None, until, gateway is not None, leaves)
-
-
-async def _maybe(kcp: Client, name: str, namespace: str) -> Secret | None:
-    try:
-        return await kcp.get(SECRETS, name, namespace)
-    except NotFound:
-        return None
 
 
 async def _refusal(secret: Secret, policy: KubeconfigPolicy) -> str:

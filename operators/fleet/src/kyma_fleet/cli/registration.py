@@ -6,11 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kyma_fleet.cli.options import complete_kyma, run, usage_errors
+from kyma_fleet.cli.options import Kubeconfig, complete_kyma, run, usage_errors
 
-KcpKubeconfig = Annotated[
-    Path | None, typer.Option(help="kubeconfig of the control plane; by default that of kubectl", show_default=False)
-]
 KcpContext = Annotated[
     str | None, typer.Option(help="context of the kubeconfig of the control plane", show_default=False)
 ]
@@ -43,7 +40,7 @@ def join(
         str, typer.Option("--token-lifetime", help="how long a token lasts; it is renewed after two thirds of that")
     ] = "72h",
     timeout: Annotated[str, typer.Option(help="how long to wait until Lifecycle Manager has reached it")] = "2m",
-    kcp_kubeconfig: KcpKubeconfig = None,
+    kcp_kubeconfig: Kubeconfig = None,
     kcp_context: KcpContext = None,
 ) -> None:
     """Let a cluster join the fleet, or renew its credentials.
@@ -97,7 +94,7 @@ def leave(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
     timeout: Annotated[str, typer.Option(help="how long to wait until the Kyma is deleted")] = "10m",
-    kcp_kubeconfig: KcpKubeconfig = None,
+    kcp_kubeconfig: Kubeconfig = None,
     kcp_context: KcpContext = None,
 ) -> None:
     """Take a cluster out of the fleet.
