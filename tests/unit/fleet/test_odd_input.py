@@ -48,21 +48,13 @@ def test_role_that_is_no_text_is_named(tmp_path: Path) -> None:
         roles_of(Joining("demo", tmp_path, roles=(file,)))
 
 
-def test_kubeconfig_in_utf_16_is_read_as_the_client_reads_it(tmp_path: Path) -> None:
-    text = (
-        "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
-        "clusters: [{name: c, cluster: {server: 'https://example.com'}}]\n"
-    )
-    (tmp_path / "skr.yaml").write_text(text, encoding="utf-16")  # as PowerShell writes it
-    assert "https://example.com" in kubeconfig_for(tmp_path / "skr.yaml", "me")("token")
-
-
-def test_kubeconfig_with_entries_that_have_no_name_is_read_as_the_client_reads_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])  # as PowerShell writes it
+def test_kubeconfig_in_utf_16_and_nameless_entries_are_read_as_by_the_client(tmp_path: Path, encoding: str) -> None:
     text = (
         "current-context: a\ncontexts: [{}, {name: a, context: {cluster: c, user: u}}]\n"
         "clusters: [null, {name: c, cluster: {server: 'https://example.com'}}]\n"
     )
-    (tmp_path / "skr.yaml").write_text(text)
+    (tmp_path / "skr.yaml").write_text(text, encoding=encoding)
     assert "https://example.com" in kubeconfig_for(tmp_path / "skr.yaml", "me")("token")
 
 

@@ -91,18 +91,6 @@ def test_other_channels_are_not_affected_unless_all_are_meant() -> None:
     assert everywhere is not None
 
 
-@pytest.mark.parametrize(
-    ("release", "problem"),
-    [
-        (Release("keda", "9.0.0"), "ModuleTemplate keda-9.0.0 does not exist; .* There is: keda-1.0.0, keda-2.0.0"),
-        (Release("other", "2.0.0"), "ModuleTemplate other-2.0.0 does not exist"),
-    ],
-)
-def test_a_release_has_to_be_possible(release: Release, problem: str) -> None:
-    with pytest.raises(Problem, match=problem):
-        released(catalog(), release)
-
-
 def test_a_version_that_was_taken_back_comes_to_no_cluster() -> None:
     offered = [dated(builders.release("keda", regular="2.0.0", fast="2.0.0"))]
     undone = rollout("keda", phase="Superseded", spec={"version": "2.0.0", "formerVersion": "1.0.0"})

@@ -8,8 +8,6 @@ import pytest
 from kyma_fleet.explanation.marks import (
     PAUSED_BY,
     PAUSED_REASON,
-    RECONCILE_BY,
-    RECONCILE_REASON,
     pause_of,
 )
 from kyma_fleet.steering import Order, Verb, plan
@@ -40,12 +38,6 @@ def test_pause_sets_the_label_and_says_who_when_and_why() -> None:
     }
 
 
-def test_resume_removes_what_a_pause_set_from_what_is_paused() -> None:
-    (step,) = plan(order("resume"), [builders.kyma("demo", **PAUSED), builders.manifest()])
-    assert step.labels == {SKIP: None}
-    assert step.annotations == dict.fromkeys((PAUSED_BY, names.PAUSED_AT, PAUSED_REASON))
-
-
 def test_resume_leaves_the_label_that_keeps_the_former_version_off() -> None:
     kept = {names.SKIPPED_BY: names.FORMER_VERSION}
     unpaused = builders.kyma("unpaused", annotations=kept, **PAUSED)
@@ -53,16 +45,6 @@ def test_resume_leaves_the_label_that_keeps_the_former_version_off() -> None:
     (step,) = plan(order("resume"), [unpaused, paused])
     assert (step.item, step.labels) == (paused, {})
     assert [each.item for each in plan(order("pause"), [unpaused, paused])] == [unpaused]
-
-
-def test_a_request_to_reconcile_is_an_annotation() -> None:
-    (step,) = plan(order("reconcile"), [builders.manifest()])
-    assert step.patch["metadata"]["annotations"] == {
-        RECONCILE_BY: "ada@example.com",
-        names.RECONCILE_AT: "2026-11-22T12:00:00+00:00",
-        RECONCILE_REASON: "incident 42",
-    }
-    assert "labels" not in step.patch["metadata"]
 
 
 def test_deletions_are_continued_by_a_time_on_the_kyma_alone() -> None:

@@ -295,12 +295,7 @@ async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
         again.cancel()
 
 
-async def test_unknown_names_are_not_found(browser: httpx.AsyncClient) -> None:
-    for path in ("/kymas/b", "/modules/b", "/rollouts/b", "/static/secrets", "/kymas/..%2f"):
-        assert (await browser.get(path, headers={"Authorization": "Bearer good"})).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/kymas/b/tree", "/kymas/b/change", "/modules/b", "/rollouts/b"])
+@pytest.mark.parametrize("path", ["/kymas/b", "/kymas/..%2f", "/kymas/b/change", "/modules/b", "/rollouts/b"])
 async def test_page_of_what_is_gone_is_loaded_anew(browser: httpx.AsyncClient, path: str) -> None:
     answer = await browser.get(path, headers={"Authorization": "Bearer good", "HX-Request": "true"})
     assert (answer.status_code, answer.headers["HX-Refresh"]) == (404, "true")

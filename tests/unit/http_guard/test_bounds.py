@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from http_guard import Bounds, server_for
+from tests.unit.http_guard.served import REQUEST, TIMEOUT, app, is_closed
 from tests.waiting import eventually
 
 BOUNDS = Bounds(connections=4, request_seconds=600, head_bytes=4096)
 HASTY = replace(BOUNDS, request_seconds=0.3)
-REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
-TIMEOUT = 60.0
 MUCH = 32 * 1024 * 1024
 
 
@@ -34,18 +33,6 @@ class Served:
         reader, writer = await asyncio.open_connection(host, self.port)
         self.connections.append(writer)
         return reader, writer
-
-
-async def app(
-    scope: MutableMapping[str, Any],
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-) -> None:
-    """Answer once the body is there; /early answers at once, without it."""
-    while scope["path"] != "/early" and (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
 
 
 @pytest.fixture
@@ -75,17 +62,6 @@ async def serving(bounds: Bounds, host: str = "127.0.0.1", app: Any = app) -> As
         for writer in served.connections:
             writer.close()
         server.should_exit = True
-
-
-async def is_closed(reader: asyncio.StreamReader) -> bool:
-    """Wait until the other side has closed the connection."""
-    async with asyncio.timeout(TIMEOUT):
-        try:
-            while await reader.read(1024):
-                pass
-        except ConnectionError:
-            return True
-    return True
 
 
 async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, drops: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -15,12 +15,11 @@ import uvloop
 from http_guard import Bounds, server_for
 from http_guard.server import EmbeddedServer
 from kyma_certs import LeafRequest, create_ca, issue
+from tests.unit.http_guard.served import REQUEST, TIMEOUT, app, is_closed
 from tests.waiting import eventually
 
 BOUNDS = Bounds(connections=40, tls_seconds=1.0, handshakes=4)
-REQUEST = b"POST /x HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\nhi"
 CLIENT_HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03"
-TIMEOUT = 60.0
 SOON = 30.0  # well before a handshake would be ended by asyncio itself
 
 
@@ -44,17 +43,6 @@ class Served:
         writer.write(REQUEST)
         async with asyncio.timeout(TIMEOUT):
             return await reader.readuntil(b"ok")
-
-
-async def app(
-    scope: MutableMapping[str, Any],
-    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
-    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
-) -> None:
-    while (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
 
 
 @asynccontextmanager
@@ -108,16 +96,6 @@ def attempt(request: pytest.FixtureRequest, tmp_path: Path) -> Attempt:
     return run
 
 
-async def is_closed(reader: asyncio.StreamReader) -> None:
-    """Return once the other side has closed the connection."""
-    async with asyncio.timeout(SOON):
-        try:
-            while await reader.read(1024):
-                pass
-        except ConnectionError:
-            pass  # closed in the hard way
-
-
 async def is_served(served: Served) -> bool:
     """Tell whether a request is answered whose handshake is done in time, as it is unless the machine stands still."""
     try:
@@ -139,7 +117,7 @@ def test_stalled_handshake_is_closed_in_time(attempt: Attempt, begun: bytes) -> 
         knocked = clock()
         reader, writer = await served.knock()
         writer.write(begun)
-        await is_closed(reader)
+        await is_closed(reader, SOON)
         assert clock() - knocked > 0.9 * BOUNDS.tls_seconds
         assert await eventually(lambda: is_served(served))
 
@@ -149,7 +127,7 @@ def test_stalled_handshake_is_closed_in_time(attempt: Attempt, begun: bytes) -> 
 def test_handshake_byte_by_byte_has_one_deadline(attempt: Attempt) -> None:
     async def trial(served: Served) -> None:
         reader, writer = await served.knock()
-        closing = asyncio.ensure_future(is_closed(reader))
+        closing = asyncio.ensure_future(is_closed(reader, SOON))
         for byte in CLIENT_HELLO + bytes(180):
             writer.write(bytes([byte]))
             await asyncio.wait([closing], timeout=0.05)
@@ -168,7 +146,7 @@ def test_slow_handshakes_do_not_keep_out_others(attempt: Attempt) -> None:
         slow = [await served.knock() for _ in range(BOUNDS.handshakes + 2)]
         await eventually(lambda: served.refusals >= 2)
         for reader, _ in slow[:2]:
-            await is_closed(reader)
+            await is_closed(reader, SOON)
         for _ in range(3):
             assert (await served.ask()).startswith(b"HTTP/1.1 200")
 
@@ -265,7 +243,7 @@ def test_client_that_breaks_its_connection_is_no_error_of_the_server(
         client = await Records.of(served)
         client.writer.write(sent_of(client.sealed(REQUEST)))
         client.writer.write_eof()
-        await is_closed(client.reader)
+        await is_closed(client.reader, SOON)
         assert (await served.ask()).startswith(b"HTTP/1.1 200")
 
     attempt(trial)

@@ -260,30 +260,24 @@ async def test_insecure_kubeconfig_is_accepted_by_option_alone(
     assert await replace(strict(world), policy=PERMISSIVE).back() == 0
 
 
-async def test_cluster_that_refuses_is_named_before_anything_changes(
-    world: World, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (NO_API, ""),
+        (Refused(404, "NotFound", "page not found"), "the cluster does not know the kind SelfSubjectAccessReview"),
+    ],
+)
+async def test_cluster_that_refuses_or_serves_nothing_is_named_before_anything_changes(
+    world: World, capsys: pytest.CaptureFixture[str], refused: Refused, why: str
 ) -> None:
     await world.kcp.delete(KYMAS, "demo", KCP)
     await world.register("other")
-    refusing = world.cluster("other").ruled_by(Refuse(refused=NO_API))
-    with refusing, pytest.raises(Problem, match="1 cluster of 1"):
-        await replace(strict(world), policy=PERMISSIVE).back()
-    assert "can't be given back: Kyma other: " in capsys.readouterr().out
-
-
-async def test_cluster_that_serves_nothing_is_not_taken_for_a_control_plane(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await world.kcp.delete(KYMAS, "demo", KCP)
-    await world.register("other")
-    rule = Refuse(refused=Refused(404, "NotFound", "page not found"))
-    with world.cluster("other").ruled_by(rule):
+    with world.cluster("other").ruled_by(Refuse(refused=refused)):
         report = await report_of(world.kcp, "other", PERMISSIVE)
         with pytest.raises(Problem, match="1 cluster of 1"):
             await replace(strict(world), policy=PERMISSIVE).back()
-    assert "does not know the kind" in report.error
-    out = capsys.readouterr().out
-    assert "can't be given back: Kyma other: the cluster does not know the kind SelfSubjectAccessReview" in out
+    assert report.error
+    assert f"can't be given back: Kyma other: {why}" in capsys.readouterr().out
 
 
 def written(world: World, cluster: str, since: int) -> list[str]:
