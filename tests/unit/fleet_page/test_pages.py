@@ -12,7 +12,7 @@ from kube_runtime import KubeError
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import MAX_OF_ONE_USER as OPEN_OF_ONE_USER
 from kyma_fleet_page.app import MAX_PAGES, create_app
-from kyma_fleet_page.own_page import ONCE, OneTimeLink, OwnAccess
+from kyma_fleet_page.own_page import OneTimeLink, OwnAccess
 from kyma_fleet_page.sessions import MAX_OF_ONE_USER, MAX_SESSIONS, SECONDS, OperatorSessions
 from lifecycle_manager_api import Kyma, ModuleRollout
 from tests import builders
@@ -314,7 +314,7 @@ async def test_what_has_changed_comes_with_its_time_and_through_every_proxy(path
 
 async def test_page_of_klm_ui_asks_for_no_token() -> None:
     link = OneTimeLink(OwnAccess(client=None, user="me"))  # type: ignore[arg-type]  # it is asked nothing
-    app = create_app(MadeUp({}), link.access, sign_ins={ONCE: link.use})
+    app = create_app(MadeUp({}), link.access, own_link=link.use)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         answer = await client.get("/")
     assert answer.status_code == 401

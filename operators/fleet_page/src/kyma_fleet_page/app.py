@@ -9,14 +9,12 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Mapping,
     Sequence,
 )
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, get_args
 from urllib.parse import urlencode
 
@@ -35,7 +33,7 @@ from kyma_fleet_page.live import Live
 from kyma_fleet_page.oidc import CALLBACK, IdentityProvider
 from kyma_fleet_page.oidc_sign_in import OidcSignIn
 from kyma_fleet_page.sessions import OperatorSessions
-from kyma_fleet_page.signing_in import SignIn, SignInPage
+from kyma_fleet_page.signing_in import ONCE, OwnLink, SignIn
 from kyma_fleet_page.streams import Streams, event, filter_of, recent_changes
 from kyma_fleet_page.templating import environment, link
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_ROLLOUTS
@@ -62,19 +60,19 @@ def create_app(
     control_plane: str = "",
     hosts: Collection[str] = (),
     provider: IdentityProvider | None = None,
-    sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
+    own_link: OwnLink | None = None,
     clock: Clock = SYSTEM_CLOCK,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Guard:
     """Return the application. `control_plane` is its name, `hosts` are those of the page beside loopback addresses.
 
-    `provider`: where its users may sign in, beside the form for a token; `sign_ins`: further ways, by path.
+    `provider`: where its users may sign in, beside the form for a token; `own_link`: where it is of one operator alone.
     """
     app = FastAPI(title="Kyma fleet", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = _Pages(clusters, access, clock=clock, heartbeat_seconds=heartbeat_seconds)
     pages.templates.globals |= {
         "single_sign_on": provider is not None,
-        "is_own": bool(sign_ins),
+        "is_own": own_link is not None,
         "control_plane": control_plane,
     }
     static = {name: files("kyma_fleet_page").joinpath("static", name).read_bytes() for name in STATIC}
@@ -92,8 +90,8 @@ def create_app(
         single_sign_on = OidcSignIn(provider, pages.signing_in)
         app.add_route("/sign-in/begin", single_sign_on.begin, methods=["GET"])
         app.add_route(CALLBACK, single_sign_on.complete, methods=["GET"])
-    for path, way in sign_ins.items():
-        app.add_route(path, partial(way, pages.signing_in), methods=["GET"])
+    if own_link is not None:
+        app.add_route(ONCE, partial(own_link, pages.signing_in), methods=["GET"])
     for path, page in {
         "/": pages.fleet,
         "/squares": pages.squares,

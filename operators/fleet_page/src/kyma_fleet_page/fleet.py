@@ -44,12 +44,8 @@ class Fleet:
     """All clusters at one moment, by name, and all rollouts and releases."""
 
     clusters: Mapping[str, ClusterSummary] = field(default_factory=dict)
-    catalog: tuple[tuple[ModuleRollout, ...], tuple[ModuleReleaseMeta, ...]] = (), ()
-
-    @property
-    def rollouts(self) -> tuple[ModuleRollout, ...]:
-        """All rollouts."""
-        return self.catalog[0]
+    rollouts: tuple[ModuleRollout, ...] = ()
+    releases: tuple[ModuleReleaseMeta, ...] = ()
 
     def updated(
         self,
@@ -64,7 +60,7 @@ class Fleet:
             before = self.clusters.get(metadata.name)
             unchanged = before is not None and before.resource_version == metadata.resource_version
             found[metadata.name] = before if before is not None and unchanged else ClusterSummary.of(kyma)
-        return Fleet(found, (tuple(rollouts), tuple(releases)))
+        return Fleet(found, tuple(rollouts), tuple(releases))
 
     @cached_property
     def worst_first(self) -> Sequence[ClusterSummary]:
@@ -129,6 +125,11 @@ class Fleet:
     def has_others_than(self, before: "Fleet") -> bool:
         """Tell whether clusters came or went."""
         return self.clusters.keys() != before.clusters.keys()
+
+    def differs_from(self, before: "Fleet") -> bool:
+        """Tell whether a page would look different."""
+        catalogs = [(each.rollouts, each.releases) for each in (self, before)]
+        return self.has_others_than(before) or bool(self.changed_since(before)) or catalogs[0] != catalogs[1]
 
 
 def by_cause(clusters: Iterable[ClusterSummary]) -> Sequence[Sequence[ClusterSummary]]:

@@ -43,8 +43,7 @@ class Live:
         It starts anywhere, so that pages of a former process are loaded anew.
         """
         fleet = self.fleet.updated(self.kymas(), self.rollouts(), self.releases())
-        if fleet.has_others_than(self.fleet) or fleet.changed_since(self.fleet) or fleet.catalog != self.fleet.catalog:
-            self.version += 1
+        self.version += fleet.differs_from(self.fleet)
         self.fleet = fleet
         return fleet
 
@@ -69,10 +68,10 @@ class Live:
         while True:
             await asyncio.sleep(self.seconds)
             fleet = self.current()
-            changed = fleet.changed_since(shown)
-            others = fleet.has_others_than(shown)
-            if changed or others or fleet.catalog != shown.catalog:
-                self._publish(Update(fleet, tuple(changed), reload=others or len(changed) > MAX_CHANGES))
+            if fleet.differs_from(shown):
+                changed = tuple(fleet.changed_since(shown))
+                is_reloaded = fleet.has_others_than(shown) or len(changed) > MAX_CHANGES
+                self._publish(Update(fleet, changed, reload=is_reloaded))
             shown = fleet
 
     def _publish(self, update: Update) -> None:

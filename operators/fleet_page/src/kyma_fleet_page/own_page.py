@@ -26,7 +26,7 @@ from kyma_fleet.reviews import missing_rights, who
 from kyma_fleet.screen import say
 from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.serving import BOUNDS, LOOPBACK, page_of
-from kyma_fleet_page.signing_in import SignIn
+from kyma_fleet_page.signing_in import ONCE, SignIn
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -41,7 +41,6 @@ from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager_api import names
 
-ONCE = "/sign-in/once"
 WATCHED: tuple[Resource[Any], ...] = (
     DATED_RELEASE_METAS,
     KYMAS,
@@ -117,7 +116,7 @@ async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
     offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
     access = OwnAccess(kcp, await who(kcp))
     link = OneTimeLink(access)
-    app = page_of(manager, kcp, offers, PageSettings(), access, {ONCE: link.use})
+    app = page_of(manager, kcp, offers, PageSettings(), access, link.use)
     try:
         server = server_for(app, LOOPBACK[0], port, bounds=BOUNDS)
     except AddressUnusable as error:

@@ -5,8 +5,6 @@ proxy in the same Pod.
 """
 
 import asyncio
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import structlog
 
@@ -17,7 +15,7 @@ from kyma_fleet_page.app import create_app
 from kyma_fleet_page.clusters import Clusters
 from kyma_fleet_page.guard import Guard
 from kyma_fleet_page.oidc import IdentityProvider
-from kyma_fleet_page.signing_in import SignInPage
+from kyma_fleet_page.signing_in import OwnLink
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
     DATED_RELEASE_METAS,
@@ -63,9 +61,9 @@ def page_of(
     offers: Offers,
     settings: PageSettings,
     access: Authorizer,
-    sign_ins: Mapping[str, SignInPage] = MappingProxyType({}),
+    own_link: OwnLink | None = None,
 ) -> Guard:
-    """Return the page as an application on the caches of a manager; `sign_ins` are further ways to sign in, by path."""
+    """Return the page as an application on the caches of a manager; `own_link`: for one operator alone."""
     clusters = Clusters(
         kcp=kcp,
         offers=offers,
@@ -86,6 +84,6 @@ def page_of(
         control_plane=kcp.server.partition("://")[2],
         hosts=settings.hosts,
         provider=IdentityProvider.configured(settings.oidc),
-        sign_ins=sign_ins,
+        own_link=own_link,
         clock=manager.clock,
     )

@@ -31,8 +31,9 @@ class Html(Protocol):
         ...
 
 
-SignInPage = Callable[["SignIn", Request], Awaitable[Response]]
-"""A way to sign in beside the form."""
+ONCE = "/sign-in/once"
+OwnLink = Callable[["SignIn", Request], Awaitable[Response]]
+"""Signs in the operator for whom `klm ui` serves the page, by an address that it prints."""
 
 
 class SignIn:
