@@ -4,18 +4,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from typer.testing import CliRunner
 
-from kube_runtime import Client, Resource, load_documents
+from kube_runtime import Client, load_documents
 from lifecycle_manager.cli import app
-from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_ROLLOUTS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_ROLLOUTS
 from lifecycle_manager_api import names
 from tests import builders
-from tests.integration.fleet.conftest import put_kyma
+from tests.integration.fleet.conftest import put_kyma, written
 
 KCP = names.KCP_NAMESPACE
 KYMA = "kyma.operator.kyma-project.io/printed"
@@ -48,17 +47,11 @@ async def fleet(control_plane: Client) -> AsyncIterator[None]:
         "revision": 1,
         "strategy": {"waves": [{"name": "all", "kymaSelector": {}}]},
     }
-    written: list[tuple[Resource[Any], str, dict[str, Any]]] = [
-        (MODULE_TEMPLATES, "printing-1.0.0", builders.as_written(builders.template("printing", "1.0.0"))),
-        (MODULE_TEMPLATES, "printing-2.0.0", builders.as_written(builders.template("printing", "2.0.0"))),
-        (MODULE_RELEASE_METAS, "printing", builders.as_written(builders.release("printing", regular="1.0.0"))),
-        (MODULE_ROLLOUTS, "printing-regular-1", {"spec": spec}),
-    ]
-    for resource, name, document in written:
-        await control_plane.apply(resource, name, document, KCP, field_manager="test")
-    yield
-    for resource, name, _ in reversed(written):
-        await control_plane.delete(resource, name, KCP)
+    templates = [builders.template("printing", version) for version in ("1.0.0", "2.0.0")]
+    async with written(control_plane, *templates, builders.release("printing", regular="1.0.0")):
+        await control_plane.apply(MODULE_ROLLOUTS, "printing-regular-1", {"spec": spec}, KCP, field_manager="test")
+        yield
+        await control_plane.delete(MODULE_ROLLOUTS, "printing-regular-1", KCP)
     await control_plane.delete(KYMAS, "printed", KCP)
 
 

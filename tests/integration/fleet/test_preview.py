@@ -6,10 +6,10 @@ from typing import Any
 import pytest_asyncio
 
 from kube_runtime import Client
-from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES, ROLLOUT_STRATEGIES
+from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, ROLLOUT_STRATEGIES
 from lifecycle_manager_api import names
 from tests import builders
-from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.integration.fleet.conftest import Klm, put_kyma, written
 
 KCP = names.KCP_NAMESPACE
 
@@ -21,23 +21,14 @@ def having(version: str, channel: str = "regular") -> dict[str, Any]:
 @pytest_asyncio.fixture
 async def offered(control_plane: Client) -> AsyncIterator[Client]:
     """A module in two versions, the newer of which is not released, and three Kymas."""
-    catalog = (
-        builders.template("lights", "1.0.0", installs=True),
-        builders.template("lights", "2.0.0", installs=True),
-        builders.release("lights", regular="1.0.0", fast="1.0.0"),
-    )
-    for each in catalog:
-        resource: Any = MODULE_TEMPLATES if each.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
-        await control_plane.apply(resource, each.metadata.name, builders.as_written(each), KCP, field_manager="test")
-    await put_kyma(control_plane, "lit", having("1.0.0"))
-    await put_kyma(control_plane, "ahead", having("3.0.0"))
-    await put_kyma(control_plane, "fast", having("1.0.0", "fast"))
-    yield control_plane
-    for name in ("lit", "ahead", "fast"):
-        await control_plane.delete(KYMAS, name, KCP)
-    await control_plane.delete(MODULE_RELEASE_METAS, "lights", KCP)
-    for version in ("1.0.0", "2.0.0"):
-        await control_plane.delete(MODULE_TEMPLATES, f"lights-{version}", KCP)
+    templates = [builders.template("lights", version, installs=True) for version in ("1.0.0", "2.0.0")]
+    kymas = {"lit": having("1.0.0"), "ahead": having("3.0.0"), "fast": having("1.0.0", "fast")}
+    async with written(control_plane, *templates, builders.release("lights", regular="1.0.0", fast="1.0.0")):
+        for name, status in kymas.items():
+            await put_kyma(control_plane, name, status)
+        yield control_plane
+        for name in kymas:
+            await control_plane.delete(KYMAS, name, KCP)
 
 
 async def test_release_is_previewed_and_nothing_is_written(offered: Client, viewer: Klm) -> None:

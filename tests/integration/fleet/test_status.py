@@ -1,16 +1,15 @@
 """`klm status` and `klm explain` against a real API server, by somebody with the ClusterRole `klm-viewer` alone."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest_asyncio
 
 from kube_runtime import Client
 from kube_runtime.leases.lease import LEASES
-from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
 from tests import builders
-from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.integration.fleet.conftest import Klm, put_kyma, written
 
 KCP = names.KCP_NAMESPACE
 HOSTILE = "\x1b[2Jno [bold]Secret"
@@ -23,9 +22,6 @@ async def broken(control_plane: Client) -> AsyncIterator[Client]:
     module = builders.module_status("colours", template=None)
     status = {"state": "Error", "conditions": conditions, "observedGeneration": 1, "modules": [module]}
     await put_kyma(control_plane, "locked-out", status)
-    for each in (builders.template("colours", "1.0.0"), builders.release("colours", regular="1.0.0")):
-        resource: Any = MODULE_TEMPLATES if each.KIND == "ModuleTemplate" else MODULE_RELEASE_METAS
-        await control_plane.apply(resource, each.metadata.name, builders.as_written(each), KCP, field_manager="test")
     lease = {
         "metadata": {"name": "lm-0", "labels": {"kube-runtime/group": names.LIFECYCLE_MANAGER}},
         "spec": {
@@ -35,11 +31,12 @@ async def broken(control_plane: Client) -> AsyncIterator[Client]:
         },
     }
     await control_plane.apply(LEASES, "lm-0", lease, names.KCP_LEASE_NAMESPACE, field_manager="test")
-    yield control_plane
+    async with written(
+        control_plane, builders.template("colours", "1.0.0"), builders.release("colours", regular="1.0.0")
+    ):
+        yield control_plane
     await control_plane.delete(LEASES, "lm-0", names.KCP_LEASE_NAMESPACE)
     await control_plane.delete(KYMAS, "locked-out", KCP)
-    await control_plane.delete(MODULE_RELEASE_METAS, "colours", KCP)
-    await control_plane.delete(MODULE_TEMPLATES, "colours-1.0.0", KCP)
 
 
 async def test_status_names_what_is_wrong_and_says_so_by_its_exit_code(broken: Client, viewer: Klm) -> None:
