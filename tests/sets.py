@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -10,12 +11,14 @@ import msgspec
 from kube_runtime import ApplyResult, Client, Informer, InventoryEntry, JsonObject, KubernetesObject, ObjectOutcome
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import Identity, entries_of, without
+from lifecycle_manager.object_set.others import OtherSets
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager_api import Manifest, SyncResource
 
 SKR = cast("Client", object())
 """The client of an SKR that nothing is sent to."""
+NO_OTHER_SETS = cast("OtherSets", SimpleNamespace(found_before=lambda _: frozenset(), in_removal=lambda _: frozenset()))
 LIVE: JsonObject = {"metadata": {"uid": "1", "resourceVersion": "1"}}
 
 

@@ -20,7 +20,7 @@ from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.options.modules import Options
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Manifest, names
-from tests.sets import RecordedSet, RecordedWrites
+from tests.sets import NO_OTHER_SETS, RecordedSet, RecordedWrites
 
 
 @dataclass(eq=False, kw_only=True)
@@ -83,8 +83,7 @@ def engine_of(world: RecordedModule) -> RecordedEngine:
         connections=cast("Connections", world),
         clock=SYSTEM_CLOCK,
         unreachable=unreachable,
-        found_by_others=lambda _: frozenset(),
-        in_removal_by_others=lambda _: frozenset(),
+        other_sets=NO_OTHER_SETS,
         neighbours=nothing,
         store=nothing,
         logins=nothing,

@@ -14,7 +14,7 @@ from lifecycle_manager.sync_resource.controller import SyncResourceEngine
 from lifecycle_manager.sync_resource.snapshot import SyncResourceReader, SyncResourceSnapshot, SyncResourceState
 from lifecycle_manager.sync_resource.status import unreachable
 from lifecycle_manager_api import names
-from tests.sets import RecordedSet, RecordedWrites
+from tests.sets import NO_OTHER_SETS, RecordedSet, RecordedWrites
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ def reconciled(seen: SyncResourceSnapshot, world: RecordedSet | None = None) -> 
         connections=cast("Connections", found),
         clock=SYSTEM_CLOCK,
         unreachable=unreachable,
-        found_by_others=lambda _: frozenset(),
-        in_removal_by_others=lambda _: frozenset(),
+        other_sets=NO_OTHER_SETS,
         reader=cast("SyncResourceReader", _Known(seen)),
         latency=ChangeLatency(CollectorRegistry(), SYSTEM_CLOCK),
         publish=lambda _: 0,

@@ -11,7 +11,7 @@ from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
 from lifecycle_manager.module_cr_status.status import Fields, ModuleCrEvent
 from lifecycle_manager.object_set import Policies
-from lifecycle_manager_api import ModuleConfig, ResourceReference, SyncResource
+from lifecycle_manager_api import ModuleConfig, SyncResource
 
 REFUSED_SECONDS = 600.0
 """After how long refused fields are sent again: the cluster may take them by then."""
@@ -79,10 +79,6 @@ class ModuleCrSnapshot:
     now: datetime
     seconds: float
     is_released: bool = False
-
-    @property
-    def reference(self) -> ResourceReference | None:
-        return self.config.spec.resource_ref
 
 
 @dataclass(frozen=True, eq=False)

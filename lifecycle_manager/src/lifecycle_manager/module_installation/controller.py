@@ -87,6 +87,7 @@ from lifecycle_manager.module_installation.steps import LeaveAlone, ManifestDone
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet
+from lifecycle_manager.object_set.others import OtherSets
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.object_set.rules import Objection, left_by_policy, message_of, objection_to
@@ -186,18 +187,18 @@ def setup(
         action="Install",
     )
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
-    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour, sync_resources, policies)
+    module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
+    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
     reader = ManifestReader(
         manifests,
         kymas,
         DeletionBrake.watched_by(manager, connections, settings.brake),
         offers,
         policies,
-        manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
+        module_configs,
         sync_resources,
         manager.clock,
         settings,
-        settings.restricted,
         contested=lambda manifest, note: writes.record(manifest, CONTESTED, note),
         durations=LongReconciles(manager.registry),
     )
@@ -207,8 +208,7 @@ def setup(
         clock=manager.clock,
         unreachable=unreachable,
         neighbours=neighbours,
-        found_by_others=neighbours.found,
-        in_removal_by_others=neighbours.in_removal,
+        other_sets=OtherSets(manifests, sync_resources, module_configs, policies),
         store=store,
         logins=logins,
         renderings=Renderings(settings.namespace, settings.pull_secret),

@@ -1,19 +1,17 @@
 """The other modules of an SKR: which objects they have as well, and to which of them an object is handed over."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from kube_runtime import Informer, InventoryEntry, ObjectKey
-from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
-from lifecycle_manager.object_set.inventory import Identity, found_before_in, namespaces_in_removal
 from lifecycle_manager.object_set.ownership import Holder, holders_of
-from lifecycle_manager.object_set.policy import Policies
-from lifecycle_manager_api import Manifest, SyncResource
+from lifecycle_manager_api import Manifest
 
 
 @dataclass(eq=False)
@@ -23,8 +21,6 @@ class Neighbours:
     manifests: Informer[Manifest]
     state_of: Callable[[ObjectKey], ManifestState | None]
     enqueue: Callable[[ObjectKey], None]
-    sync_resources: Informer[SyncResource]
-    policies: Policies
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
     def of(self, manifest: Manifest) -> tuple[Holder, ...]:
@@ -34,24 +30,6 @@ class Neighbours:
         known = ((each, self.state_of(MANIFESTS.key_of(each)) or nothing) for each in others)
         found = (holder(each, state.inventory, state.released) for each, state in known)
         return tuple(each for each in found if each is not None and each.key != own)
-
-    def found(self, manifest: Manifest) -> frozenset[Identity]:
-        """Return what the other sets of the same SKR have that existed before, also those that are being deleted."""
-        return found_before_in([*self._others(manifest), *self._sync_resources(manifest)])
-
-    def in_removal(self, manifest: Manifest) -> frozenset[str]:
-        """Return the namespaces in the same SKR from which other sets that are being deleted delete objects."""
-        return namespaces_in_removal([*self._others(manifest), *self._sync_resources(manifest)])
-
-    def _others(self, manifest: Manifest) -> list[Manifest]:
-        others = self.manifests.by_index(MANIFESTS_BY_KYMA, kyma_of_manifest(manifest))
-        own = MANIFESTS.key_of(manifest)
-        return [each for each in others if MANIFESTS.key_of(each) != own]
-
-    def _sync_resources(self, manifest: Manifest) -> Iterator[SyncResource]:
-        """Return those in the namespaces of their modules: the status of another one counts for nothing."""
-        found = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma_of_manifest(manifest))
-        return filter(self.policies.is_in_place, found)
 
     def turn(self, manifest: Manifest) -> asyncio.Lock:
         """Return the lock of the SKR: no two modules hand an object over to each other."""

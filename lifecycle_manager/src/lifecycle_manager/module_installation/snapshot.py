@@ -40,7 +40,7 @@ from lifecycle_manager.object_set.inventory import (
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
-from lifecycle_manager.options.modules import Options
+from lifecycle_manager.options.modules import ManifestSettings, Options
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, SyncResource, find, names
@@ -155,8 +155,7 @@ class ManifestReader:
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
     clock: Clock
-    options: Options
-    restricted: bool
+    options: ManifestSettings
     contested: Callable[[Manifest, str], None]
     durations: LongReconciles
 
@@ -188,7 +187,7 @@ class ManifestReader:
             options=self.options,
             pull_secret=self.options.pull_secret,
             default_namespace=self.options.namespace,
-            rules=self.policies.of_manifests(module, restricted=self.restricted),
+            rules=self.policies.of_manifests(module, restricted=self.options.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
             brake=self.brake.of(

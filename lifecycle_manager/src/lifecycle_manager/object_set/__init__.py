@@ -6,6 +6,7 @@
 - `owner_writes`: the resource in KCP: its intent, its finalizer, its status and Events
 - `inventory`: the objects that the resource's status names
 - `ownership`: which of several sets has an object: first come (`Claim`) or shared and handed over (`Holder`)
+- `others`: the other sets of the same SKR
 - `protected`: the Lifecycle Manager's own objects; `policy`: what ModulePolicies allow
 - `workloads`: the readiness of workloads, with what their Pods say
 - `reporting`: what statuses and Events of such resources have in common

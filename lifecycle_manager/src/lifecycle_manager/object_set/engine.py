@@ -5,7 +5,7 @@ and what is no longer wanted is pruned. The domain decides in between, by its ru
 may be repeated.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -42,6 +42,7 @@ from lifecycle_manager.object_set.inventory import (
     scopes_of,
     without,
 )
+from lifecycle_manager.object_set.others import OtherSets
 from lifecycle_manager.object_set.owner_writes import Owner, OwnerWrites, Status
 from lifecycle_manager.object_set.ownership import Holder, existed_before, is_managed_by_another
 from lifecycle_manager.object_set.reporting import SetReport, cluster_of, set_owner, with_found
@@ -58,17 +59,14 @@ log = structlog.get_logger("object_set")
 class SetEngine(Generic[Owner]):
     """Keeps the sets of the owners of one kind.
 
-    `unreachable` returns the status of one whose SKR can't be reached; `found_by_others` what other owners in the same
-    SKR have that existed before; `in_removal_by_others` the namespaces there from which others that are being deleted
-    delete objects.
+    `unreachable` returns the status of one whose SKR can't be reached.
     """
 
     writes: OwnerWrites[Owner]
     connections: Connections
     clock: Clock
     unreachable: Callable[[Owner, SkrFailure, datetime], Status]
-    found_by_others: Callable[[Owner], Collection[Identity]]
-    in_removal_by_others: Callable[[Owner], Collection[str]]
+    other_sets: OtherSets
 
     def others_of(self, _owner: Owner) -> tuple[Holder, ...]:
         """Return the other owners in the same SKR that may have the same objects."""
@@ -160,13 +158,14 @@ class ObjectSet(Generic[Owner]):
             in_skr = await self.objects()
             applier = in_skr.applier
             self.wanted = frozenset(await applier.intended(objects, ())).union(own_kinds)
-            before: Collection[Identity] = self.engine.found_by_others(self.seen.resource)
+            others: OtherSets = self.engine.other_sets
+            before = others.found_before(self.seen.resource)
             known = identities((*self.seen.inventory, *self.inventory))
             unsure = {each for each in self.wanted if not (is_complete or in_skr.has_applied(each))}
             looked_up = await applier.existing(
                 [each for each in self.wanted if each.identity not in known or each in unsure]
             )
-            before = {*before, *self.engine.found_by_others(self.seen.resource)}
+            before |= others.found_before(self.seen.resource)
             owner = set_owner(self.resource)
             theirs = {
                 each: live for each, live in looked_up.items() if each.identity not in known or owner.is_free(live)
@@ -253,7 +252,7 @@ class ObjectSet(Generic[Owner]):
         """
         with self.part("DeleteObjects"):
             objects = await self.objects()
-            in_removal = partial(self.engine.in_removal_by_others, self.seen.resource)
+            in_removal = partial(self.engine.other_sets.in_removal, self.seen.resource)
             removed: ApplyResult
             removed, left = await objects.delete(entries, in_removal=in_removal)
             self._report_left("; ".join(map(held_message, left)), "contains objects of others")

@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
-from lifecycle_manager.contract.verdict import POLICY_VIOLATION
-from lifecycle_manager_api import Manifest, State, SyncedObject, SyncedReference, SyncResource, find, names
+from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
 from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
@@ -60,27 +59,6 @@ def own_inventory(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ..
     """Return what may be deleted of the inventory of an owner: without what existed before."""
     found = found_before(resource)
     return tuple(each for each in inventory_of(resource) if each.identity not in found)
-
-
-def namespaces_in_removal(owners: Iterable[Manifest | SyncResource]) -> frozenset[str]:
-    """Return the namespaces of what is yet to be deleted of those of these owners that are being deleted."""
-    return frozenset(entry.namespace for each in owners if _is_in_removal(each) for entry in own_inventory(each))
-
-
-def _is_in_removal(owner: Manifest | SyncResource) -> bool:
-    finalizer = names.MANIFEST_FINALIZER if isinstance(owner, Manifest) else names.SYNC_RESOURCE_FINALIZER
-    return owner.metadata.being_deleted and finalizer in owner.metadata.finalizers and not _is_held_back(owner)
-
-
-def _is_held_back(owner: Manifest | SyncResource) -> bool:
-    """Tell whether only what its module may not delete is left of an owner that is being deleted."""
-    ready = find(owner.status.conditions, names.READY_CONDITION)
-    return owner.status.state is State.DELETING and ready is not None and ready.reason == POLICY_VIOLATION
-
-
-def found_before_in(owners: Iterable[Manifest | SyncResource]) -> frozenset[Identity]:
-    """Return the objects that existed in the SKR before any of these owners had them."""
-    return frozenset().union(*map(found_before, owners))
 
 
 def among(entries: Iterable[InventoryEntry], chosen: Collection[Identity]) -> tuple[InventoryEntry, ...]:

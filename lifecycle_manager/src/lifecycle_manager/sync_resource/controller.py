@@ -49,18 +49,16 @@ from lifecycle_manager.contract.signals import (
     SyncResourceApplied,
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
-from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
-    Identity,
     among,
-    found_before_in,
     identities,
     inventory_of,
-    namespaces_in_removal,
     without,
 )
+from lifecycle_manager.object_set.others import OtherSets
 from lifecycle_manager.object_set.ownership import claim_key
 from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
@@ -167,35 +165,16 @@ def setup(
         action="Apply",
     )
 
-    def siblings_of(resource: SyncResource) -> list[SyncResource]:
-        key = SYNC_RESOURCES.key_of(resource)
-        found = sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
-        return [each for each in found if SYNC_RESOURCES.key_of(each) != key]
-
-    def found_by_others(resource: SyncResource) -> frozenset[Identity]:
-        modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
-        return found_before_in([*modules, *filter(policies.is_in_place, siblings_of(resource))])
-
-    def in_removal_by_others(resource: SyncResource) -> frozenset[str]:
-        modules = manifests.by_index(MANIFESTS_BY_KYMA, resource.spec.kyma)
-        in_place = filter(policies.is_in_place, siblings_of(resource))
-        configured = {each.spec.module for each in configs.by_index(MODULE_CONFIGS_BY_KYMA, resource.spec.kyma)}
-        waiting = configured & {resource.spec.module}  # the removal of this module waits for its SyncResources
-        others = (each for each in modules if module_of_manifest(each) not in waiting)
-        return namespaces_in_removal([*others, *in_place])
-
     reader = SyncResourceReader(
         sync_resources,
         kymas,
         policies,
         DeletionBrake.watched_by(manager, connections, settings.brake),
         manager.clock,
-        settings.interval_seconds,
-        settings.pull_secret,
+        settings,
         state_of=controller.state,
         contested=lambda resource, note: writes.record(resource, CONTESTED, note),
         manifests=manifests,
-        max_per_module=settings.max_per_module,
         unprotected=unprotected,
     )
     engine = SyncResourceEngine(
@@ -203,8 +182,7 @@ def setup(
         connections=connections,
         clock=manager.clock,
         unreachable=statuses.unreachable,
-        found_by_others=found_by_others,
-        in_removal_by_others=in_removal_by_others,
+        other_sets=OtherSets(manifests, sync_resources, configs, policies),
         reader=reader,
         latency=latency,
         publish=manager.publish,

@@ -38,6 +38,7 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.options.configuration import SyncResourceSettings
 from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
@@ -127,12 +128,10 @@ class SyncResourceReader:
     policies: Policies
     brake: DeletionBrake
     clock: Clock
-    interval_seconds: float
-    pull_secret: str
+    settings: SyncResourceSettings
     state_of: Callable[[ObjectKey], SyncResourceState | None]
     contested: Callable[[SyncResource, str], None]
     manifests: Informer[Manifest]
-    max_per_module: int
     unprotected: Callable[[], str | None]
 
     async def read(self, request: SyncResourceRequest) -> SyncResourceSnapshot | None:
@@ -167,8 +166,8 @@ class SyncResourceReader:
             text=text,
             rules=self.policies.of_sync_resources(resource.spec.module),
             claims=claims,
-            interval_seconds=self.interval_seconds,
-            pull_secret=self.pull_secret,
+            interval_seconds=self.settings.interval_seconds,
+            pull_secret=self.settings.pull_secret,
             announced=announced,
             module_namespace=namespace,
             has_module=kyma is not None and self._has_module(kyma, resource.spec.module),
@@ -191,9 +190,8 @@ class SyncResourceReader:
             for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, resource.spec.kyma)
             if each.spec.module == resource.spec.module and self.policies.is_in_place(each)
         ]
-        if len(siblings) <= self.max_per_module:
-            return False
-        return sum(since(each) < since(resource) for each in siblings) >= self.max_per_module
+        most = self.settings.max_per_module
+        return len(siblings) > most and sum(since(each) < since(resource) for each in siblings) >= most
 
     def _announced(
         self, causes: Causes, resource: SyncResource, state: SyncResourceState

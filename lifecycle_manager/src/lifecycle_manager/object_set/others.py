@@ -1,0 +1,60 @@
+"""The other sets of objects in one SKR: what they found there, and from which namespaces they delete objects."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kube_runtime import Informer
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
+from lifecycle_manager.contract.verdict import POLICY_VIOLATION
+from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.object_set.inventory import Identity, found_before, own_inventory
+from lifecycle_manager.object_set.policy import Policies
+from lifecycle_manager.object_set.reporting import cluster_of
+from lifecycle_manager_api import Manifest, ModuleConfig, State, SyncResource, find, names
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OtherSets:
+    """The Manifests and SyncResources of the same Kyma, as the caches have them.
+
+    A SyncResource counts in the namespace of its module alone: the status of another one says nothing.
+    """
+
+    manifests: Informer[Manifest]
+    sync_resources: Informer[SyncResource]
+    configs: Informer[ModuleConfig]
+    policies: Policies
+
+    def found_before(self, owner: Manifest | SyncResource) -> frozenset[Identity]:
+        """Return what the others have that existed before, also those that are being deleted."""
+        return frozenset().union(*map(found_before, self._others(owner)))
+
+    def in_removal(self, owner: Manifest | SyncResource) -> frozenset[str]:
+        """Return the namespaces from which others that are being deleted delete objects."""
+        removed = (each for each in self._others(owner) if is_in_removal(each) and not self._waits_for(each, owner))
+        return frozenset(entry.namespace for each in removed for entry in own_inventory(each))
+
+    def _others(self, owner: Manifest | SyncResource) -> Iterator[Manifest | SyncResource]:
+        kyma, metadata = cluster_of(owner), owner.metadata
+        own = (type(owner), metadata.namespace, metadata.name)
+        parts = filter(self.policies.is_in_place, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma))
+        found: Iterable[Manifest | SyncResource] = [*self.manifests.by_index(MANIFESTS_BY_KYMA, kyma), *parts]
+        for each in found:
+            if (type(each), each.metadata.namespace, each.metadata.name) != own:
+                yield each
+
+    def _waits_for(self, other: Manifest | SyncResource, owner: Manifest | SyncResource) -> bool:
+        """Tell whether the removal of a module waits for a SyncResource that is made from its ModuleConfigs."""
+        if isinstance(owner, Manifest) or not isinstance(other, Manifest):
+            return False
+        module, configs = owner.spec.module, self.configs.by_index(MODULE_CONFIGS_BY_KYMA, owner.spec.kyma)
+        return module_of_manifest(other) == module and any(each.spec.module == module for each in configs)
+
+
+def is_in_removal(owner: Manifest | SyncResource) -> bool:
+    """Tell whether an owner is being deleted and has more to delete than what its module may not delete."""
+    finalizer = names.MANIFEST_FINALIZER if isinstance(owner, Manifest) else names.SYNC_RESOURCE_FINALIZER
+    if not owner.metadata.being_deleted or finalizer not in owner.metadata.finalizers:
+        return False
+    ready = find(owner.status.conditions, names.READY_CONDITION)
+    return not (owner.status.state is State.DELETING and ready is not None and ready.reason == POLICY_VIOLATION)
