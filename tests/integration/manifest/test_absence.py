@@ -171,19 +171,6 @@ async def test_crd_with_users_objects_stays_whatever_version_is_served(world: Mo
     await until_gone(world)
 
 
-@pytest.mark.parametrize("name", ["..", "."])
-async def test_name_that_no_server_stores_is_said_and_the_module_can_be_removed(world: Modules, name: str) -> None:
-    await world.want([config_map(name), config_map("with-dots")])
-    await reconcile(world)
-    manifest = await world.manifest()
-    assert manifest is not None
-    assert manifest.status.state == "Error"
-    assert f"'{name}'" in str(manifest.status.conditions) or f"/{name}" in str(manifest.status.conditions)
-    await world.delete()
-    await until_gone(world)
-    assert not await exists(world, CONFIG_MAPS, "with-dots")
-
-
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
 @pytest.mark.parametrize("annotation", ["true", "false"])
 async def test_default_module_cr_is_where_its_kind_is_whatever_the_annotation_says(

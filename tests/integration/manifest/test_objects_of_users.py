@@ -7,16 +7,14 @@ import pytest
 
 from kube_runtime import Applier, ApplyResult, Client, InventoryEntry, NotFound, NotServed, ObjectKey, Resource
 from kube_simulation import serve_simulation
-from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, MODULE_POLICIES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import FIELD_MANAGER, SYNC_RESOURCES
 from lifecycle_manager.object_set.engine import OBJECTS_LEFT
 from lifecycle_manager_api import SyncResource, find, names
-from lifecycle_manager_api.documents import plain
 from tests.clusters import simulated_control_plane
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from tests.manifest_clusters import KEY, Modules
 from tests.modules import Document, as_text, group_of, module_crs, operator
-from tests.policies import ANYTHING
-from tests.unit.sync_resource.clusters import Syncing, has_modules
+from tests.unit.sync_resource.clusters import Syncing, prepare
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -243,11 +241,7 @@ async def test_crd_that_users_had_stays_with_its_objects_and_does_not_hold_the_r
 @pytest.fixture
 async def syncing(skr: Client) -> AsyncIterator[Syncing]:
     async with serve_simulation() as simulation, await simulated_control_plane(simulation) as kcp:
-        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
-        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
-        await has_modules(kcp, "cloud-resources")
-        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
-        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
+        await prepare(kcp, "cloud-resources")
         clusters = Syncing(kcp, skr)
         async with clusters.process():
             yield clusters

@@ -170,15 +170,6 @@ async def test_module_cr_is_copied_with_its_origin() -> None:
         assert (config.spec.kyma, config.spec.module) == ("demo", MODULE)
 
 
-async def test_unchanged_module_cr_is_not_written_again() -> None:
-    async with module() as it:
-        await it.write("one")
-        await it.reconcile()
-        before = it.world.requests
-        await it.reconcile()
-        assert it.world.writes_to("kcp", before) == []
-
-
 async def test_of_an_announced_change_only_the_object_is_read() -> None:
     async with module() as it:
         await it.write("one")

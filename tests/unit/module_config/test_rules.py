@@ -180,28 +180,10 @@ def test_module_cr_that_is_being_deleted_counts_as_deleted() -> None:
     )
 
 
-def test_partial_reading_deletes_no_other_configs() -> None:
-    other = builders.module_config("demo-cloud-resources-other")
-    actions = writes_after(snapshot(reading(builders.infrastructure(), complete=False), other))
-    assert not any(isinstance(action, DeleteModuleConfig) for action in actions)
-
-
-def test_complete_reading_deletes_configs_without_module_cr() -> None:
-    stray = builders.module_config("demo-cloud-resources-stray")
-    assert writes_after(snapshot(reading(), stray)) == (
-        DeleteModuleConfig("demo-cloud-resources-stray", by_users=True),
-    )
-
-
 def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> None:
     deleting = builders.module_config(deletionTimestamp="2026-11-01T12:00:00Z")
     assert writes_after(snapshot(reading(), deleting)) == ()
     assert writes_after(snapshot(reading(builders.infrastructure()), deleting)) == ()
-
-
-def test_module_without_configuration_has_its_configs_deleted() -> None:
-    end = end_before_reading(snapshot(NOTHING_READ, builders.module_config()))
-    assert end == NothingToRead((DeleteModuleConfig("demo-cloud-resources"),), forget=True)
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:

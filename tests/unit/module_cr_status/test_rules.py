@@ -9,7 +9,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from lifecycle_manager.contract.verdict import Verdict
-from lifecycle_manager.module_cr_status.rules import PROGRESS_SECONDS, SETTLING_SECONDS, ToWrite, reference_of, to_write
+from lifecycle_manager.module_cr_status.rules import PROGRESS_SECONDS, ToWrite, reference_of, to_write
 from lifecycle_manager.module_cr_status.schema import ANYTHING, NO_STATUS, StatusSchema
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS, ModuleCrSnapshot, StatusMemory
 from lifecycle_manager.module_cr_status.status import ModuleCrEvent
@@ -70,27 +70,11 @@ def test_nothing_is_done_where_an_operator_writes_or_no_module_may_have_the_kind
     assert reference_of(replace(snapshot(READY), config=about(secret))) is None
 
 
-def test_settled_verdict_is_written_at_once() -> None:
-    for verdict in (READY, ERROR):
-        assert to_write(snapshot(verdict, unsettled_since=100.0), ANYTHING).fields is not None
-
-
-def test_change_on_its_way_is_written_after_a_second() -> None:
-    seen = snapshot(PROCESSING, unsettled_since=99.5)
-    assert to_write(seen, ANYTHING) == ToWrite(requeue_after=SETTLING_SECONDS - 0.5)
-    assert to_write(snapshot(PROCESSING, unsettled_since=99.0), ANYTHING).fields is not None
-
-
 def test_progress_is_written_now_and_then() -> None:
     last_event = ModuleCrEvent("Normal", "Waiting", "waits for the module manager")
     seen = snapshot(PROCESSING, unsettled_since=0.0, last_event=last_event, last_event_at=96.0)
     assert to_write(seen, ANYTHING) == ToWrite(requeue_after=PROGRESS_SECONDS - 4.0)
     assert to_write(replace(seen, verdict=READY), ANYTHING).fields is not None
-
-
-def test_kind_without_status_gets_an_event() -> None:
-    event = ModuleCrEvent("Warning", "Refused", "too wide (TooWide)")
-    assert to_write(snapshot(ERROR), NO_STATUS) == ToWrite(None, event)
 
 
 def test_refused_fields_are_not_sent_again() -> None:

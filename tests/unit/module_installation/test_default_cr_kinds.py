@@ -92,11 +92,3 @@ async def test_default_cr_of_another_module_is_neither_created_nor_deleted(world
     await world.delete()
     await world.reconcile_until_gone()
     assert await teas(world) == ["default"]
-
-
-async def test_default_cr_of_an_own_kind_is_created(world: Modules) -> None:
-    await world.want([CRD], resource=TEA)
-
-    await world.reconcile()
-
-    assert await teas(world) == ["default"]

@@ -16,7 +16,7 @@ from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part, is_left_alone
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part
 from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
@@ -30,7 +30,6 @@ from lifecycle_manager.module_installation.steps import (
 )
 from lifecycle_manager.object_set.inventory import known_inventory
 from lifecycle_manager.object_set.reporting import READY
-from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager_api import ManagerReference, Manifest, ModuleConfig, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests import builders
@@ -44,11 +43,9 @@ MODULE_CR = {
     "metadata": {"name": "mine"},
     "status": {"state": "Ready"},
 }
-NOT_READY = Readiness("InProgress", "0 of 1 replicas are available")
 NOW = builders.NOW
 DELETED: Any = {"deletionTimestamp": "2026-11-01T12:00:00Z"}
 HELD: Any = {"finalizers": [names.MANIFEST_FINALIZER]}
-UNREACHABLE = SkrFailure("ClusterUnreachable", "no answer")
 
 
 def manifest(
@@ -68,12 +65,6 @@ def snapshot(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Ma
 def plan(thing: Manifest, remembered: tuple[InventoryEntry, ...] = ()) -> Step:
     """Return the first step of a removal."""
     return plan_of(snapshot(thing, remembered))
-
-
-def test_manifest_is_installed_from_its_source() -> None:
-    source = rules.source_of(snapshot(manifest(synced=(DEPLOYMENT,)), (CONFIG_MAP,)))
-    assert not isinstance(source, End)
-    assert str(source) == SOURCE["url"]
 
 
 SETTLED: dict[str, Any] = {"status": {"state": "Ready", "observedGeneration": 1}}
@@ -107,21 +98,6 @@ def test_source_that_is_invalid_forgets_nothing_that_was_applied() -> None:
     assert isinstance(step, ManifestDone)
     assert {each.name for each in step.status.synced} == {DEPLOYMENT.name, CONFIG_MAP.name}
     assert len(step.status.synced) == 2
-
-
-def test_manifest_that_is_skipped_is_removed_all_the_same() -> None:
-    skipped: dict[str, Any] = {"labels": {names.SKIP_RECONCILIATION: "true"}}
-    assert is_left_alone(manifest(**skipped))
-    assert rules.is_released(snapshot(manifest(**skipped)))
-    assert isinstance(plan(manifest(synced=(DEPLOYMENT,), **skipped, **DELETED, **HELD)), FindModuleCRs)
-
-
-def test_unmanaged_manifest_goes_and_its_objects_stay() -> None:
-    unmanaged: dict[str, Any] = {"annotations": {names.IS_UNMANAGED: "true"}}
-    seen = snapshot(manifest(synced=(DEPLOYMENT,), **unmanaged))
-    assert is_left_alone(seen.resource)
-    assert (rules.is_released(seen), rules.to_release(seen)) == (False, (DEPLOYMENT,))
-    assert plan(manifest(synced=(DEPLOYMENT,), **unmanaged, **DELETED, **HELD)) == RemoveFinalizer()
 
 
 def test_manifest_without_objects_goes_without_a_request_to_the_cluster() -> None:
@@ -302,19 +278,6 @@ def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> 
     other = default_cr(manifest(spec={"resource": {**MODULE_CR, "kind": "Park"}}))
     assert other is not None
     assert not statuses.was_created(after, other)
-
-
-def test_removal_that_users_have_to_help_with_is_deleting_and_says_so() -> None:
-    for needs_users, reason in ((False, "Deleting"), (True, "ModuleCRsInUse")):
-        status = statuses.deleting(manifest(), (DEPLOYMENT,), "delete them first", NOW, needs_users=needs_users)
-        ready = find(status.conditions, "Ready")
-        assert ready is not None
-        assert (status.state, ready.reason, ready.message) == ("Deleting", reason, "delete them first")
-
-
-def test_cluster_out_of_reach_is_an_error_and_a_removal_goes_on_waiting() -> None:
-    assert statuses.unreachable(manifest(), UNREACHABLE, NOW).state == "Error"
-    assert statuses.unreachable(manifest(**DELETED), UNREACHABLE, NOW).state == "Deleting"
 
 
 def test_manager_is_the_one_that_is_named_or_else_the_workloads() -> None:

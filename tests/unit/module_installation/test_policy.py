@@ -30,12 +30,6 @@ async def set_policy(world: Modules, spec: dict[str, Any]) -> None:
     await world.see(MODULE_POLICIES)
 
 
-async def test_module_without_a_policy_may_have_everything(world: Modules) -> None:
-    await world.want([config_map("rose"), BINDING])
-
-    await world.reconcile_until(("Ready", "ModuleReady"))
-
-
 async def test_module_with_a_policy_is_refused_as_a_whole(world: Modules) -> None:
     await set_policy(world, CONFIG_MAPS)
     await world.want([config_map("rose"), BINDING])

@@ -84,13 +84,18 @@ class Syncing(Clusters):
         return {each["metadata"]["name"] for each in (await self.skr.list(CONFIG_MAPS, SKR)).items}
 
 
+async def prepare(kcp: Client, *modules: str) -> None:
+    """Create a Kyma with these modules, and a policy by which `cloud-resources` may have anything."""
+    kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
+    await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
+    await has_modules(kcp, *modules)
+    policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
+    await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
+
+
 @asynccontextmanager
 async def syncing(simulation: Simulation, clock: Clock = SYSTEM_CLOCK) -> AsyncIterator[Syncing]:
     """Open clusters with a Kyma that has the module; its controller is not started yet."""
     async with simulated_clusters(simulation) as (kcp, skr):
-        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
-        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
-        await has_modules(kcp, "cloud-resources")
-        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
-        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
+        await prepare(kcp, "cloud-resources")
         yield Syncing(kcp, skr, clock=clock)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
@@ -31,16 +30,10 @@ from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules, syncing
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules
 from tests.waiting import eventually
 
 SYNCED = [{"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system", "name": "one"}]
-
-
-@pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with syncing(simulation) as made, made.process():
-        yield made
 
 
 def refused(*named: str) -> Refuse:

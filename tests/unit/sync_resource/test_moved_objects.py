@@ -1,6 +1,5 @@
 """What a Manifest and a SyncResource have one after the other, and kinds whose CRD is refused."""
 
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,18 +17,9 @@ from lifecycle_manager_api import find, names
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
 from tests.manifest_clusters import Modules
-from tests.unit.sync_resource import test_objects_of_modules
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 from tests.unit.sync_resource.test_objects_of_modules import config_map, remove
 from tests.waiting import is_gone
-
-both = test_objects_of_modules.both
-
-
-@pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with syncing(simulation) as made, made.process():
-        yield made
 
 
 class NamesTaken(Rule):

@@ -1,43 +1,34 @@
 """SyncResources outside the namespace of their module, as whoever has a namespace in KCP may write them."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from kube_runtime import ObjectKey, Result
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
-from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import MODULE_POLICIES, NAMESPACES, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
-from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS
 from tests.policies import ANYTHING
-from tests.unit.sync_resource.clusters import Syncing, has_modules
+from tests.unit.sync_resource.clusters import Syncing
 from tests.unit.sync_resource.test_controller import SYNCED
 
 KCP, SKR, FOREIGN, MODULE = names.KCP_NAMESPACE, names.SKR_NAMESPACE, "foreign", "cloud-resources"
 
 
 @pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with simulated_clusters(simulation) as (kcp, skr):
-        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
-        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
-        await has_modules(kcp, MODULE)
-        namespace = {"metadata": {"name": FOREIGN, "labels": {names.MODULE_NAME: MODULE}}}
-        await kcp.apply(NAMESPACES, FOREIGN, namespace, field_manager="stranger")
-        made = Syncing(kcp, skr)
-        await set_policy(made)
-        async with made.process():
-            yield made
+async def world(world: Syncing) -> Syncing:
+    """Clusters with a namespace whose label names the module."""
+    namespace = {"metadata": {"name": FOREIGN, "labels": {names.MODULE_NAME: MODULE}}}
+    await world.kcp.apply(NAMESPACES, FOREIGN, namespace, field_manager="stranger")
+    return world
 
 
 async def set_policy(world: Syncing, **spec: Any) -> None:
     document = {"metadata": {"name": MODULE, "namespace": KCP}, "spec": plain(ANYTHING) | spec}
     await world.kcp.apply(MODULE_POLICIES, MODULE, document, KCP, field_manager="operator")
-    if hasattr(world, "manager"):
-        await world.see(MODULE_POLICIES, KCP)
+    await world.see(MODULE_POLICIES, KCP)
 
 
 async def write(world: Syncing, name: str, *objects: str, claims: bool = False, **metadata: Any) -> None:

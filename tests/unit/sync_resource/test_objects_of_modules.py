@@ -1,34 +1,13 @@
 """A SyncResource that names an object which the Manifest of a module has."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from kube_simulation import Simulation
-from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, SYNC_RESOURCES
-from lifecycle_manager_api.documents import plain
-from tests.clusters import simulated_clusters
+from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from tests.integration.kube_runtime.things import as_text
 from tests.kinds import CONFIG_MAPS
 from tests.manifest_clusters import Modules
-from tests.policies import ANYTHING
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 from tests.waiting import is_gone
-
-
-@pytest.fixture
-async def both(simulation: Simulation, tmp_path: Path) -> AsyncIterator[tuple[Modules, Syncing]]:
-    async with simulated_clusters(simulation) as (kcp, skr), Modules(kcp, skr, tmp_path) as modules:
-        kyma = {"metadata": {"name": "demo", "namespace": KCP}, "spec": {"channel": "regular", "modules": []}}
-        await kcp.apply(KYMAS, "demo", kyma, KCP, field_manager="test")
-        await has_modules(kcp, "cloud-resources", "garden")
-        policy = {"metadata": {"name": "cloud-resources", "namespace": KCP}, "spec": plain(ANYTHING)}
-        await kcp.apply(MODULE_POLICIES, "cloud-resources", policy, KCP, field_manager="test")
-        syncing = Syncing(kcp, skr)
-        async with syncing.process():
-            yield modules, syncing
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -161,15 +161,6 @@ def test_object_that_the_cluster_resolves_to_one_of_ours_is_refused() -> None:
     )
 
 
-def test_objects_are_applied_with_the_inventory_to_prune_by() -> None:
-    resource = builders.sync_resource(text=CONFIG_MAP, status={"synced": SYNCED})
-    done = result(resource, builders.kyma(), wanted=frozenset({ENTRY}))
-    assert not done.recorded, "the intent is recorded already"
-    (applied,) = done.applied
-    assert [each.name for each in applied.objects] == ["one"]
-    assert applied.inventory == (ENTRY,)
-
-
 def test_text_that_is_no_yaml_is_refused() -> None:
     done = result(builders.sync_resource(text="kind: ["), builders.kyma())
     assert reason(done)[0] == "InvalidResource"
@@ -219,16 +210,6 @@ def test_deletion_removes_objects_first() -> None:
     assert (empty.requests, empty.is_finalizer_removed) == ([], True)
 
 
-def test_refusal_keeps_the_inventory() -> None:
-    resource = builders.sync_resource(status={"synced": SYNCED, "state": "Ready"})
-    status = statuses.refused(resource, Refusal("InvalidResource", "document 0: no mapping"), builders.NOW)
-    assert status.state is State.ERROR
-    assert status.synced == resource.status.synced
-    valid = find(status.conditions, "Valid")
-    assert valid is not None
-    assert (valid.status, valid.message) == ("False", "document 0: no mapping")
-
-
 def test_failure_names_document_object_and_the_servers_words() -> None:
     result = ApplyResult(outcomes=(outcome("quota exceeded"),), inventory=(ENTRY,))
     status = statuses.applied(builders.sync_resource(), result, builders.NOW)
@@ -248,17 +229,6 @@ def test_thousands_of_failures_end_in_a_status_that_can_be_stored() -> None:
     status = statuses.applied(builders.sync_resource(), ApplyResult(failures, ()), builders.NOW)
     assert status.state is State.ERROR
     assert all(len(condition.message) <= 32_768 for condition in status.conditions)
-
-
-def test_applied_objects_make_it_ready_and_a_second_round_changes_nothing() -> None:
-    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
-    result = ApplyResult(outcomes=(outcome(live=live),), inventory=(ENTRY,))
-    resource = builders.sync_resource(text=CONFIG_MAP)
-    status = statuses.applied(resource, result, builders.NOW)
-    assert status.state is State.READY
-    assert status.observed_generation == 1
-    again = statuses.applied(msgspec.structs.replace(resource, status=status), result, builders.NOW)
-    assert again == status
 
 
 TEXT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: shop}\n"

@@ -1,23 +1,14 @@
 """The status of a SyncResource fits into etcd whatever the cluster of a user says of its objects."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
 from kube_runtime import stored_size
-from kube_simulation import Simulation
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.sync_resource.status import MAX_OBJECT_BYTES
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CRDS
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
-
-
-@pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with syncing(simulation) as made, made.process():
-        yield made
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""What users create while the outcome of an apply is not known stays theirs."""
+"""What users create while the outcome of an apply is not known stays theirs; a namespace they delete comes back."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -14,15 +13,9 @@ from lifecycle_manager.sync_resource.status import unreachable
 from lifecycle_manager_api import State, find, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, NAMESPACES
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 from tests.unit.sync_resource.test_written_objects import remove
 from tests.waiting import is_gone
-
-
-@pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with syncing(simulation) as made, made.process():
-        yield made
 
 
 def is_applied(request: ApiRequest) -> bool:
@@ -126,3 +119,15 @@ def test_deletion_in_a_cluster_that_does_not_answer_stays_one() -> None:
     resource = builders.sync_resource(deletionTimestamp=now)
     status = unreachable(resource, SkrFailure("SKRUnreachable", "no answer"), now)
     assert status.state is State.DELETING
+
+
+async def test_namespace_that_users_delete_is_created_again(world: Syncing) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: shop}\n"
+    await world.write("m", resource=text, annotations={names.CREATE_NAMESPACES: "true"})
+    await world.reconcile("m")
+    await world.skr.delete(CONFIG_MAPS, "one", "shop")
+    await world.skr.delete(NAMESPACES, "shop")
+    with pytest.raises(NotFound):
+        await world.reconcile("m")
+    await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"

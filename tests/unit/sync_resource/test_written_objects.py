@@ -1,6 +1,6 @@
 """An object that was written although its apply failed in the end: it is recorded, and what users had stays theirs."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +14,8 @@ from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from tests.integration.kube_runtime.things import as_text, definition
 from tests.kinds import CRDS, DEPLOYMENTS
-from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, syncing
+from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 from tests.waiting import is_gone
-
-
-@pytest.fixture
-async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
-    async with syncing(simulation) as made, made.process():
-        yield made
 
 
 def deployment(image: str) -> dict[str, Any]:
