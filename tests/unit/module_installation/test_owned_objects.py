@@ -1,4 +1,4 @@
-"""What a controller makes of a custom resource of the module is not the users': it goes with its owner."""
+"""A controller of the module goes after what it has to finish, and what it made of the module's own with its owner."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from tests.manifest_clusters import Modules
 from tests.modules import Document
 from tests.takeover_from_go.played import status_of
 
-GROUP = "kafka.example.com"
+GROUP, GATEWAYS = "kafka.example.com", "gateway.networking.k8s.io"
 
 
-def definition(kind: str) -> Document:
-    plural = f"{kind.lower()}s"
+def definition(kind: str, group: str = GROUP, *, plural: str = "", scope: str = "Namespaced") -> Document:
+    plural = plural or f"{kind.lower()}s"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
+            "group": group,
+            "scope": scope,
             "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
             "versions": [version],
         },
@@ -93,4 +93,23 @@ async def test_controller_keeps_what_it_made_until_it_has_cleaned_up(world: Modu
     kept = await world.skr.get(CONFIG_MAPS, "credentials", names.SKR_NAMESPACE)
     assert "deletionTimestamp" not in kept["metadata"]
     await world.skr.merge_patch(resource("Broker"), "mine", {"metadata": {"finalizers": None}}, names.SKR_NAMESPACE)
+    await world.reconcile_until_gone()
+
+
+def gateway_class() -> Document:
+    return {"apiVersion": f"{GATEWAYS}/v1", "kind": "GatewayClass", "metadata": {"name": "mine"}, "spec": {}}
+
+
+async def test_custom_resource_of_a_group_of_kubernetes_goes_before_its_controller(world: Modules) -> None:
+    """A finalizer that only the controller removes would keep the module for ever."""
+    crd = definition("GatewayClass", GATEWAYS, plural="gatewayclasses", scope="Cluster")
+    await world.want([crd, gateway_class(), controller()])
+    await world.reconcile()
+    classes = Resource.dynamic(GATEWAYS, "v1", "GatewayClass", "gatewayclasses", namespaced=False)
+    held = {"metadata": {"finalizers": ["example.com/of-the-controller"]}}
+    await world.skr.merge_patch(classes, "mine", held, field_manager="controller")
+    await world.delete()
+    await world.reconcile()
+    await world.skr.get(DEPLOYMENTS, "controller", names.SKR_NAMESPACE)
+    await world.skr.merge_patch(classes, "mine", {"metadata": {"finalizers": None}}, field_manager="controller")
     await world.reconcile_until_gone()
