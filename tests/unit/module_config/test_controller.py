@@ -358,16 +358,17 @@ async def test_failed_read_keeps_what_was_announced() -> None:
 
 
 async def test_module_config_of_another_kyma_with_this_name_is_left_alone() -> None:
-    async with module(introduced=False) as it:
+    async with module() as it:
         foreign = {"metadata": {"name": NAME, "namespace": KCP}, "spec": {"kyma": "demo-cloud", "module": "resources"}}
         before = await it.world.kcp.apply(MODULE_CONFIGS, NAME, foreign, KCP, field_manager="test")
-        for change in (it.write("one"), it.write("two"), it.delete()):
+        for change, values in ((it.write("one"), ["one"]), (it.write("two"), ["two"]), (it.delete(), [])):
             await change
-            await it.reconcile()
+            await it.reconcile(changed(operation="UPDATE" if values else "DELETE", version="older"))
             configs = (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items
             assert next(each for each in configs if each.metadata.name == NAME) == before
-            texts = {each.spec.resource for each in configs if each.spec.kyma == "demo"}
-            assert len(texts) <= 1
+            texts = [each.spec.resource for each in configs if each.spec.kyma == "demo"]
+            assert len(texts) == len(values)
+            assert all(value in text for value, text in zip(values, texts, strict=True))
         assert {each.metadata.name for each in (await it.world.kcp.list(MODULE_CONFIGS, KCP)).items} == {NAME}
 
 

@@ -213,23 +213,6 @@ def test_names_fit_and_differ(kyma: str, name: str) -> None:
     assert max(len(default), len(other)) <= MAX_NAME_LENGTH
 
 
-def test_name_that_another_kyma_and_module_have_is_not_touched() -> None:
-    """Kyma `demo` with `cloud-resources` and Kyma `demo-cloud` with `resources` have one usual name."""
-    read = reading(builders.infrastructure())
-    taken = frozenset({"demo-cloud-resources"})
-    for kyma, module in (("demo-cloud", "resources"), ("demo", "cloud-resources")):
-        assert taken == {usual_name(kyma, module, read.default, each) for each in read.found}
-
-    write, mark = writes_after(snapshot(read), taken)
-
-    assert isinstance(write, ApplyModuleConfig)
-    assert isinstance(mark, SetCondition)
-    own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
-    assert write.name == mark.name == own not in taken
-    gone = snapshot(reading(missing=("default",), complete=False))
-    assert writes_after(gone, taken) == (DeleteModuleConfig(own, by_users=True),)
-
-
 def test_existing_module_config_keeps_its_name() -> None:
     changed = builders.infrastructure(nfsVolumes=[])
     own = distinct_name("demo", "cloud-resources", KIND.reference("kyma-system", "default"))
