@@ -179,7 +179,7 @@ async def _measure() -> dict[str, float]:
         ready=lambda: True,
         count_refusal=refused.append,
         options=EndpointOptions(events_per_second=1e9, burst=1_000_000_000),
-    ).app()
+    )
     costs: dict[str, float] = {}
     gc.disable()
     for name, change in _messages().items():

@@ -27,7 +27,7 @@ def main() -> None:
         subscriber=do_nothing,
         ready=lambda: True,
         options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
-    ).app()
+    )
     tls = ReloadingServerContext(Path(cert), Path(key), Path(ca), require_client_certificate=True)
     uvloop.run(serve(app, "127.0.0.1", int(port), tls, bounds=Bounds(connections=2000, request_seconds=120)))
 

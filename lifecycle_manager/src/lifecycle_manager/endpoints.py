@@ -178,7 +178,7 @@ class Endpoints:
         # a proxy may have the certificate of the proxy.
         tls = self.for_events.server_context(require_client_certificate=not proxies, request_client_certificate=True)
         await serve(
-            endpoint.app(),
+            endpoint,
             *self._settings.events,
             tls,
             bounds=Bounds(connections=self._settings.max_event_connections),

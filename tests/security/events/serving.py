@@ -95,7 +95,7 @@ class ServedEndpoint:
             is_runtime=lambda runtime: runtime in self.runtimes,
             options=self.options,
             clock=self.clock,
-        ).app()
+        )
 
         async def delayed(scope: Any, receive: Any, send: Any) -> None:
             self.requests += 1

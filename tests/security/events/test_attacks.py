@@ -123,7 +123,7 @@ class Endpoint:
             count_refusal=self.refused.append,
             options=EndpointOptions(**options),
             clock=self.clock,
-        ).app()
+        )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://kcp")
 
     async def take(self, event: VerifiedEvent) -> None:

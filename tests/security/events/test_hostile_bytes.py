@@ -57,7 +57,7 @@ def endpoint(options: EndpointOptions, taken: list[VerifiedEvent]) -> httpx.Asyn
         subscriber=into(taken),
         ready=lambda: True,
         options=options,
-    ).app()
+    )
     return httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=True))
 
 

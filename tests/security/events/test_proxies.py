@@ -49,7 +49,7 @@ class Gateway:
             ready=lambda: True,
             count_refusal=self.refused.append,
             options=options,
-        ).app()
+        )
         self.transport = httpx.ASGITransport(app, client=(address, 1))
 
     async def send(self, *forwarded: str) -> int:
