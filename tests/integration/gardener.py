@@ -19,8 +19,8 @@ import pytest
 
 from kube_runtime import Client, KubeError
 from kyma_certs import LeafRequest, describe
-from lifecycle_manager.gardener.certificates import CERTIFICATES, ISSUERS
 from lifecycle_manager.process.crd_installation import apply_objects
+from lifecycle_manager.watcher_certificates.gardener import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import ALGORITHMS, find_secret, issue_into, looking_at_all, now, run_program
 from tests.waiting import eventually

@@ -36,7 +36,6 @@ from lifecycle_manager import (
     watcher_crs,
 )
 from lifecycle_manager.contract.former import takeover
-from lifecycle_manager.gardener import GardenerStore
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
@@ -51,7 +50,7 @@ from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.process.tuning import tune_process
 from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.watcher_certificates import CertificateSettings, CertManagerStore
+from lifecycle_manager.watcher_certificates import CertificateSettings
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")
@@ -127,12 +126,12 @@ def _set_up(
     store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
-    ours, issuers = takeover().setup(manager, kcp), (CertManagerStore, GardenerStore)
+    ours = takeover().setup(manager, kcp)
     skr.setup(manager, connections, options[SkrSettings])
     restricted, namespace = manifests.restricted_modules, manifests.namespace
     offers = module_catalog.setup(manager, components, downloads.text, restricted=restricted, namespace=namespace)
     fleet_metrics.setup(manager, offers, each_kyma=process.kyma_metrics, fips_only=process.fips_only)
-    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, issuers=issuers, adopts=takeover().find_cas)
+    cas, leaves = watcher_certificates.setup(manager, kcp, certificates, adopts=takeover().find_cas)
     kyma.setup(manager, connections, offers=offers, settings=options[kyma.KymaSettings])
     rollout, watcher = options[kyma.KymaSettings].rollout, options[skr_webhook.WatcherSettings]
     module_rollouts.setup(manager, offers, rollout)

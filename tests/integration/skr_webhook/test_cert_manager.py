@@ -19,8 +19,8 @@ from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, NotServed, Objec
 from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import CAStore, CertificateMemory, CertManagerStore, LeafRules
-from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
+from lifecycle_manager.watcher_certificates import CAStore, CertificateMemory, LeafRules
+from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, CertManagerStore
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending, IssuedCertificates
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (

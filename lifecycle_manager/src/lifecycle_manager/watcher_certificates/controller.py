@@ -1,7 +1,5 @@
 """The CAs, and the store of the Watchers' certificates that the settings ask for."""
 
-from collections.abc import Iterable
-
 from prometheus_client import Counter
 
 from kube_runtime import Client, Manager
@@ -11,22 +9,17 @@ from lifecycle_manager.options.watcher import CertificateSettings
 from lifecycle_manager.skr import OUR_SECRETS
 from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
 from lifecycle_manager.watcher_certificates.ca_store import Adopts, CAStore, adopts_nothing
+from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore
 from lifecycle_manager.watcher_certificates.certificates import CertificateStore, LeafStore
-from lifecycle_manager.watcher_certificates.issued_certificates import IssuedCertificates
+from lifecycle_manager.watcher_certificates.gardener import GardenerStore
 
 
 def setup(
-    manager: Manager,
-    kcp: Client,
-    settings: CertificateSettings,
-    *,
-    issuers: Iterable[type[IssuedCertificates]] = (),
-    adopts: Adopts = adopts_nothing,
+    manager: Manager, kcp: Client, settings: CertificateSettings, *, adopts: Adopts = adopts_nothing
 ) -> tuple[CARotation, LeafStore]:
     """Keep the CAs, and return them with the store of the Watchers' certificates that the settings ask for.
 
-    `issuers` are the other programs that issue certificates; `adopts` finds the CAs of a former version in a
-    namespace; `kcp` is a client that is not fenced, see `setup_ca`.
+    `adopts` finds the CAs of a former version in a namespace; `kcp` is a client that is not fenced, see `setup_ca`.
     """
     store = CAStore(
         kcp,
@@ -45,7 +38,7 @@ def setup(
         registry=manager.registry,
     )
     common = (manager.client, secrets, manager.clock, settings.leaf, issued.labels(settings.cert_management).inc)
-    for each in issuers:
+    for each in (CertManagerStore, GardenerStore):
         if each.certificates.api_version == settings.cert_management:
             return cas, each(*common, issuer=settings.issuer, issuer_namespace=settings.issuer_namespace)
     return cas, CertificateStore(*common)

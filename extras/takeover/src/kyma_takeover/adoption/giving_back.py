@@ -37,9 +37,8 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.gardener import certificates as gardener
 from lifecycle_manager.object_set.inventory import inventory_of
-from lifecycle_manager.watcher_certificates import cert_manager
+from lifecycle_manager.watcher_certificates import cert_manager, gardener
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
 from lifecycle_manager_api import Kyma, Manifest, ObjectMeta, names
 

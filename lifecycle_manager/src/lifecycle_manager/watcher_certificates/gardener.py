@@ -1,4 +1,4 @@
-"""The Watchers' certificates where Gardener's certificate management issues them.
+"""The Watchers' certificates where Gardener's certificate management issues them, by option.
 
 It adds the common name to the DNS names of a certificate, makes no Ed25519 keys, and expects the Issuer in a namespace
 of its own configuration.
