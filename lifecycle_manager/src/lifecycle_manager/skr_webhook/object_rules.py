@@ -48,10 +48,9 @@ log = structlog.get_logger("skr_webhook")
 
 @dataclass(eq=False, slots=True)
 class ObjectRuleMemory:
-    """What a process remembers of one SKR: its own user there, for one client, and the kinds, for one state of KCP."""
+    """What a process remembers of one SKR: its own user there, for one client."""
 
     user: tuple[Client, str] | None = None
-    kinds: tuple[object, dict[str, frozenset[Kind]]] = (None, {})
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +70,7 @@ class ObjectRuleReader:
         )
 
     async def read(self, kyma: str, skr: Client, memory: ObjectRuleMemory) -> ObjectRules | None:
-        modules = self._kinds_by_module(kyma, memory)
+        modules = self._kinds_by_module(kyma)
         policies = {module: policy for module in modules if (policy := self.policies.of(module)) is not None}
         left_out = {module for module, policy in policies.items() if not policy.spec.repair_on_events}
         counts = Counter(kind for module, kinds in modules.items() if module not in left_out for kind in kinds)
@@ -80,18 +79,15 @@ class ObjectRuleReader:
         user = await own_user(skr, memory) if rules else ""
         return ObjectRules(tuple(sorted(rules)), user, tuple(sorted(left_out))) if user else None
 
-    def _kinds_by_module(self, kyma: str, memory: ObjectRuleMemory) -> dict[str, frozenset[Kind]]:
+    def _kinds_by_module(self, kyma: str) -> dict[str, frozenset[Kind]]:
         parts: list[Part] = [
             *self.manifests.by_index(MANIFESTS_BY_KYMA, kyma),
             *filter(self.policies.is_in_place, self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, kyma)),
         ]
-        versions = frozenset((each.metadata.uid, each.metadata.resource_version) for each in parts)
-        if memory.kinds[0] != versions:
-            kinds: dict[str, frozenset[Kind]] = {}
-            for part in parts:
-                kinds[module_of(part)] = kinds.get(module_of(part), frozenset()) | kinds_of(part)
-            memory.kinds = (versions, kinds)
-        return memory.kinds[1]
+        kinds: dict[str, frozenset[Kind]] = {}
+        for part in parts:
+            kinds[module_of(part)] = kinds.get(module_of(part), frozenset()) | kinds_of(part)
+        return kinds
 
 
 async def own_user(skr: Client, memory: ObjectRuleMemory) -> str:
