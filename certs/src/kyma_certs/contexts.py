@@ -96,13 +96,12 @@ class ReloadingServerContext:
 
 
 class ReloadingClientContext:
-    """A client's TLS 1.3 context with a client certificate; `generation` is incremented by each reload."""
+    """A client's TLS 1.3 context with a client certificate."""
 
     def __init__(self, cert_file: Path, key_file: Path, ca_file: Path) -> None:
         self._files = (cert_file, key_file, ca_file)
         self._watched = _WatchedFiles(*self._files)
         self.ssl_context = self._build()
-        self.generation = 0
 
     def check(self) -> bool:
         """Reload the files if they have changed; return whether they were."""
@@ -110,7 +109,6 @@ class ReloadingClientContext:
         if reloaded is None:
             return False
         self.ssl_context = reloaded
-        self.generation += 1
         return True
 
     def _build(self) -> ssl.SSLContext:

@@ -7,27 +7,19 @@ from cryptography import x509
 from cryptography.x509 import verification
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kyma_certs.issuing import Usage
-
 
 class CertificateRejected(Exception):
     """The certificate is not trusted; the message says why."""
 
 
-def verify_chain(
-    leaf_der: bytes, bundle_pem: bytes, *, usage: Usage, now: datetime, any_usage: bool = False
-) -> x509.Certificate:
-    """Return the certificate if a CA of the bundle issued it; with `any_usage` also one that names no usage.
+def verify_chain(leaf_der: bytes, bundle_pem: bytes, *, now: datetime, any_usage: bool = False) -> x509.Certificate:
+    """Return the certificate if a CA of the bundle issued it for clients; with `any_usage` also one without a usage.
 
     Raises CertificateRejected.
     """
     try:
         leaf = x509.load_der_x509_certificate(leaf_der)
-        builder = verification.PolicyBuilder().store(_store(bundle_pem)).time(now)
-        if usage is Usage.CLIENT:
-            builder.build_client_verifier().verify(leaf, [])
-        else:
-            raise CertificateRejected("only client certificates can be verified")
+        verification.PolicyBuilder().store(_store(bundle_pem)).time(now).build_client_verifier().verify(leaf, [])
     except (ValueError, verification.VerificationError) as error:
         raise CertificateRejected(str(error)) from None
     if not _is_for_clients(leaf, any_usage=any_usage):

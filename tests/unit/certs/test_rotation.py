@@ -10,7 +10,6 @@ from kyma_certs import (
     LeafRequest,
     RotationRules,
     RotationStep,
-    Usage,
     announced,
     create_ca,
     dropped,
@@ -37,7 +36,7 @@ def due(cas: CAs, now: datetime = NOW, *, all_updated: bool = False, asked: bool
 def trusts(cas: CAs, pair: KeyPair) -> bool:
     leaf = issue(pair, LeafRequest(common_name="runtime", dns_names=("a.example",)), now=NOW)
     try:
-        verify_chain(der(leaf), cas.trusted, usage=Usage.CLIENT, now=NOW)
+        verify_chain(der(leaf), cas.trusted, now=NOW)
     except Exception:  # noqa: BLE001 - any reason means not trusted
         return False
     return True

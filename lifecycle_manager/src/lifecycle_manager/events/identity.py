@@ -17,7 +17,7 @@ from datetime import datetime
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
-from kyma_certs import CertificateRejected, Usage, describe_certificate, is_common_name, verify_chain
+from kyma_certs import CertificateRejected, describe_certificate, is_common_name, verify_chain
 from kyma_certs.message_signatures import SignatureParameters, SignatureRejected, read_parameters, verify
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Arrival, forwarded_certificate
 from lifecycle_manager.events.problems import EventRefused, Reason
@@ -175,7 +175,7 @@ class Identifier:
             return known
         try:
             any_usage = self.former_watchers.is_under_way()  # its certificates name none
-            certificate = verify_chain(der, trust, usage=Usage.CLIENT, now=now, any_usage=any_usage)
+            certificate = verify_chain(der, trust, now=now, any_usage=any_usage)
             verified = _Verified(
                 certificate.public_key(),
                 describe_certificate(certificate).common_name,

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from kube_runtime import AlreadyExists, Client, Clock, NotFound, ObjectKey
 from kyma_certs import (
-    Algorithm,
     CAs,
     KeyPair,
     RotationStep,
@@ -77,7 +76,6 @@ class CAStore:
     kcp: Client
     clock: Clock
     lifetime: timedelta = timedelta(days=3650)
-    algorithm: Algorithm = Algorithm.ECDSA_P256
     name: str = CA_SECRET
     namespace: str = names.KCP_NAMESPACE
     adopts: Adopts = adopts_nothing
@@ -152,7 +150,6 @@ class CAStore:
             create_ca,
             "klm-watcher-selfsigned",
             lifetime=self.lifetime,
-            algorithm=self.algorithm,
             now=self.clock.now(),
         )
 
