@@ -14,8 +14,8 @@ from kyma_demo.programs import TLS_SECRET
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.egress import Route, add_route
 from kyma_local.ports import free_port
-from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.skr_webhook.canary import ANNOTATION, SERVICE_ACCOUNTS
+from lifecycle_manager.contract.resources import SECRETS, SERVICE_ACCOUNTS
+from lifecycle_manager.skr_webhook.canary import ANNOTATION
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (

@@ -86,6 +86,9 @@ SYNC_RESOURCES = Resource.of(SyncResource)
 WATCHERS = Resource.of(Watcher)
 SECRETS = Resource.of(Secret)
 NAMESPACES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Namespace", "namespaces", namespaced=False)
+SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
+    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
+)
 CUSTOM_RESOURCE_DEFINITIONS: Resource[dict[str, Any]] = Resource.dynamic(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )

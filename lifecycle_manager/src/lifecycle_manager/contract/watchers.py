@@ -20,6 +20,8 @@ OBJECTS_WEBHOOK = f"{names.KCP_NAMESPACE}.module-objects.{names.GROUP}"
 RESERVED_NAMES = frozenset({CATALOG_WEBHOOK, CANARY_WEBHOOK, MODULES_WEBHOOK, OBJECTS_WEBHOOK})
 """The names of the webhooks that are not made from a Watcher CR."""
 
+EVENT_CONTRACT = "v2"
+"""The version of the contract of events, in the path to which Watchers send them."""
 MAX_NAME_LENGTH = 253
 SEPARATOR = "."
 """Between the digest of the objects and that of the Watcher CRs, in the record of both."""

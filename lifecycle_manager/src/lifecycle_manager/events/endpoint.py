@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from kube_runtime import SYSTEM_CLOCK, Clock, RateLimits
 from kube_runtime.leases import NotHandedOver
+from lifecycle_manager.contract.watchers import EVENT_CONTRACT
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, digest_of
 from lifecycle_manager.events.identity import NO_FORMER_WATCHERS, FormerWatchers, Identifier, Message, Sender
-from lifecycle_manager.events.openapi import CONTRACT
 from lifecycle_manager.events.problems import EventRefused, Reason
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager_api import MalformedEvent, WatchEvent, decode_event, names
@@ -40,7 +40,7 @@ DECIDING_FIELDS = {
 
 
 TAKEN = Response(status_code=200)
-EVENT_PATH = re.compile(f"/{CONTRACT}/([^/]+)/event")
+EVENT_PATH = re.compile(f"/{EVENT_CONTRACT}/([^/]+)/event")
 NOT_CHARGED = frozenset({Reason.NOT_READY, Reason.NOT_HANDED_OVER, Reason.RATE})
 """Refusals that are not the sender's fault, or counted already."""
 

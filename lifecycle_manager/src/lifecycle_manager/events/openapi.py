@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from lifecycle_manager.contract.watchers import EVENT_CONTRACT
 from lifecycle_manager_api import WatchEvent
 
-CONTRACT = "v2"
 PROBLEM = "application/problem+json"
 ANSWERS = {
     400: "malformed",
@@ -37,8 +37,8 @@ def openapi_document() -> dict[str, Any]:
     (reference,), components = msgspec.json.schema_components([WatchEvent], ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Lifecycle Manager events", "version": CONTRACT},
-        "paths": {f"/{CONTRACT}/{{manager}}/event": {"post": _operation(reference)}},
+        "info": {"title": "Lifecycle Manager events", "version": EVENT_CONTRACT},
+        "paths": {f"/{EVENT_CONTRACT}/{{manager}}/event": {"post": _operation(reference)}},
         "components": {"schemas": {name: _described(each) for name, each in components.items()} | _problem()},
     }
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from kyma_certs import CAs, KeyPair, describe, is_dns_name, renewal_due
 from lifecycle_manager.contract.conditions import ConditionContent
-from lifecycle_manager.contract.watchers import manager_of
+from lifecycle_manager.contract.watchers import EVENT_CONTRACT, manager_of
 from lifecycle_manager.istio.status import gateway_not_found, name_taken, without_hosts
 from lifecycle_manager_api import Watcher
 
 GROUP, VERSION = "networking.istio.io", "v1beta1"
-CONTRACT = "v2"
 RENEW_BEFORE = timedelta(days=30)
 Document = Mapping[str, Any]
 
@@ -46,7 +45,7 @@ def virtual_service_of(watcher: Watcher, gateways: tuple[Document, ...]) -> dict
     owner = {"apiVersion": watcher.api_version, "kind": watcher.kind, "name": metadata.name, "uid": metadata.uid}
     route = {
         "name": f"{metadata.namespace}/{metadata.name}",
-        "match": [{"uri": {"prefix": f"/{CONTRACT}/{manager_of(watcher)}/event"}}],
+        "match": [{"uri": {"prefix": f"/{EVENT_CONTRACT}/{manager_of(watcher)}/event"}}],
         "route": [
             {
                 "destination": {

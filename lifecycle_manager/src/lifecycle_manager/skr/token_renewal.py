@@ -12,7 +12,6 @@ import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import structlog
 
@@ -25,11 +24,10 @@ from kube_runtime import (
     Manager,
     ObjectKey,
     Priority,
-    Resource,
     Result,
     RetryPolicy,
 )
-from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, Secret
+from lifecycle_manager.contract.resources import FIELD_MANAGER, KYMAS, SECRETS, SERVICE_ACCOUNTS, Secret
 from lifecycle_manager.contract.signals import ClusterReachable
 from lifecycle_manager.skr.access import SkrAccessError, access_index, kubeconfig_in
 from lifecycle_manager.skr.connections import Connections
@@ -43,9 +41,6 @@ RETRY = RetryPolicy(base_seconds=1.0, max_seconds=300.0)
 NOT_RENEWED = "TokenNotRenewed"
 CHECK_SECONDS = 3600.0
 """How soon the clock is read again: it may be set meanwhile."""
-SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
-    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
-)
 
 
 def setup(manager: Manager, connections: Connections) -> Controller[str, None]:

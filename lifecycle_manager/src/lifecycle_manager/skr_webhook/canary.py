@@ -14,22 +14,17 @@ clusters whose canaries were sent together, as after a pause of the process, don
 Times are monotonic seconds.
 """
 
-from typing import Any
-
 import msgspec
 from msgspec.structs import replace
 
-from kube_runtime import Client, Resource
+from kube_runtime import Client
+from lifecycle_manager.contract.resources import SERVICE_ACCOUNTS
 from lifecycle_manager.options.watcher import CanaryTimes
 from lifecycle_manager.skr.watcher import CANARY, challenge_for
 from lifecycle_manager_api import names
 
 ANNOTATION = f"{names.GROUP}/canary"
 FIELD_MANAGER = "lifecycle-manager-canary"
-
-SERVICE_ACCOUNTS: Resource[dict[str, Any]] = Resource.dynamic(
-    "", "v1", "ServiceAccount", "serviceaccounts", namespaced=True
-)
 
 
 class EventPath(msgspec.Struct, frozen=True):

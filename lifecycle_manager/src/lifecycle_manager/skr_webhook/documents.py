@@ -15,6 +15,7 @@ from lifecycle_manager.contract.watchers import (
     CANARY_WEBHOOK,
     CATALOG_WEBHOOK,
     DEFAULT_WEBHOOK,
+    EVENT_CONTRACT,
     MODULES_WEBHOOK,
     OBJECTS_WEBHOOK,
     manager_of,
@@ -34,7 +35,6 @@ LABELS = {"app": NAME}
 NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
 """On the Pod: a proxy in front of the webhook would answer the API server with a certificate of its own."""
 DNS = ("UDP", "TCP")
-CONTRACT = "v2"
 
 # A Pod that has to stop still gets requests, until every node has removed it from its Service. Then it has 5 s to
 # answer and 10 s to send its events.
@@ -302,7 +302,7 @@ def _container(settings: WatcherSettings, *, has_api_server_ca: bool) -> Documen
             {"name": "TLS_KEY", "value": "/tls/tls.key"},
             {"name": "CA_CERT", "value": "/tls/ca.crt"},
             {"name": "KCP_ADDR", "value": deployment.kcp_address},
-            {"name": "KCP_CONTRACT", "value": CONTRACT},
+            {"name": "KCP_CONTRACT", "value": EVENT_CONTRACT},
             {"name": "HEARTBEAT_SECONDS", "value": f"{settings.times.heartbeat:g}"},
             *([api_server_ca] if has_api_server_ca else []),
             *(_traces(deployment) if deployment.otlp_endpoint else []),
