@@ -1,7 +1,6 @@
 """Runs an application on uvicorn with TLS, and passes it the peer's certificate where there is one."""
 
 import asyncio
-import hashlib
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -51,16 +50,15 @@ class ConnectionShares:
 
     def take(self, peer: bytes, connection: "PeerCertificateProtocol") -> bool:
         """Count a connection of a certificate; return whether it is allowed. Call `give` when it ends."""
-        taken = self._taken.setdefault(_key(peer), set())
+        taken = self._taken.setdefault(peer, set())
         taken.add(connection)
         return sum(not each.transport.is_closing() for each in taken) <= self._limit or close_longest_idle(taken)
 
     def give(self, peer: bytes, connection: "PeerCertificateProtocol") -> None:
         """Stop counting a connection."""
-        key = _key(peer)
-        self._taken[key].discard(connection)
-        if not self._taken[key]:
-            del self._taken[key]
+        self._taken[peer].discard(connection)
+        if not self._taken[peer]:
+            del self._taken[peer]
 
 
 class PeerCertificateProtocol(GuardedProtocol):
@@ -125,7 +123,3 @@ async def serve(
             await server.serve_until_cancelled()
         finally:
             following.cancel()
-
-
-def _key(peer: bytes) -> bytes:
-    return hashlib.blake2b(peer, digest_size=16).digest()
