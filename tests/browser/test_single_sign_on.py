@@ -90,27 +90,28 @@ async def page_address(tmp_path: Path) -> AsyncIterator[str]:
     fleet.put("kyma-broken", "Error", "no nodes")
     async with (
         identity_provider(tmp_path, f"{address}/sign-in/callback") as settings,
-        LocalClusters.start(skrs=0) as clusters,
+        LocalClusters.start(skrs=0, flags=accepting(settings)) as clusters,
+        await Client.from_environment(clusters.kcp.admin_kubeconfig) as admin,
     ):
-        await clusters.kcp.stop_api_server()
-        clusters.kcp.flags = (
-            f"--oidc-issuer-url={settings.issuer}",
-            f"--oidc-client-id={settings.client_id}",
-            f"--oidc-ca-file={settings.ca_file}",
-            "--oidc-username-claim=sub",
-            "--oidc-username-prefix=oidc:",
-        )
-        await clusters.kcp.start_api_server()
-        async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as admin:
-            await apply_objects(admin, MAY_LIST)
-            await apply_crds(admin)
-            provider = IdentityProvider.configured(settings)
-            app = create_app(MadeUp(fleet.kymas), Access(admin, names.KCP_NAMESPACE), provider=provider)
-            server = server_for(app, "127.0.0.1", port, bounds=Bounds(connections=100))
-            serving = asyncio.create_task(server.serve())
-            yield address
-            server.should_exit = True
-            await serving
+        await apply_objects(admin, MAY_LIST)
+        await apply_crds(admin)
+        provider = IdentityProvider.configured(settings)
+        app = create_app(MadeUp(fleet.kymas), Access(admin, names.KCP_NAMESPACE), provider=provider)
+        server = server_for(app, "127.0.0.1", port, bounds=Bounds(connections=100))
+        serving = asyncio.create_task(server.serve())
+        yield address
+        server.should_exit = True
+        await serving
+
+
+def accepting(provider: OidcSettings) -> tuple[str, ...]:
+    return (
+        f"--oidc-issuer-url={provider.issuer}",
+        f"--oidc-client-id={provider.client_id}",
+        f"--oidc-ca-file={provider.ca_file}",
+        "--oidc-username-claim=sub",
+        "--oidc-username-prefix=oidc:",
+    )
 
 
 @pytest.mark.xdist_group("browser")

@@ -20,10 +20,8 @@ HIDDEN = "bm90IGZvciBhIGxvZw=="
 async def test_audit_log_has_who_wrote_what_and_no_content_of_secrets(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     namespace = names.KCP_NAMESPACE
-    async with LocalClusters.start(skrs=0, directory=tmp_path / "clusters") as clusters:
-        await clusters.kcp.stop_api_server()
-        clusters.kcp.flags = (f"--audit-policy-file={POLICY}", f"--audit-log-path={log}", "--audit-log-mode=blocking")
-        await clusters.kcp.start_api_server()
+    flags = (f"--audit-policy-file={POLICY}", f"--audit-log-path={log}", "--audit-log-mode=blocking")
+    async with LocalClusters.start(skrs=0, flags=flags) as clusters:
         async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
             await apply_crds(client)
             await client.create(NAMESPACES, {"metadata": {"name": namespace}}, field_manager="test")

@@ -31,10 +31,7 @@ WITHOUT_TOKENS = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cluster() -> AsyncIterator[LocalCluster]:
-    async with LocalClusters.start(skrs=0) as clusters:
-        await clusters.kcp.stop_api_server()
-        clusters.kcp.flags = ("--service-account-max-token-expiration=1h",)
-        await clusters.kcp.start_api_server()
+    async with LocalClusters.start(skrs=0, flags=("--service-account-max-token-expiration=1h",)) as clusters:
         yield clusters.kcp
 
 

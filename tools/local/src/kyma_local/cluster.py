@@ -48,7 +48,7 @@ class LocalCluster:
     audit: AuditLevel | None = None
     node: NodeNetwork | None = None
     flags: tuple[str, ...] = ()
-    """Further options of the API server, from its next start on."""
+    """Further options of the API server."""
     port: int = field(default_factory=free_port)
     _children: dict[str, ChildProcess] = field(default_factory=dict, init=False)
 

@@ -41,12 +41,14 @@ class LocalClusters:
         nodes: Nodes | None = None,
         binaries: Binaries | None = None,
         fsync: bool = False,
+        flags: tuple[str, ...] = (),
     ) -> AsyncIterator["LocalClusters"]:
         """Start etcd and the API servers concurrently; stop them at the end.
 
         The state in `directory` is kept for the next run; without `directory` it is deleted. `workloads` creates Pods
         of Deployments, but nothing runs them; `nodes` runs them, on a node for each cluster. By default the binaries
-        have the pinned versions. With `fsync` etcd is as slow as in production. Raises StartFailed, BinariesMissing.
+        have the pinned versions. With `fsync` etcd is as slow as in production. `flags` are further options of the API
+        servers. Raises StartFailed, BinariesMissing.
         """
         programs = binaries if binaries is not None else await asyncio.to_thread(find_binaries)
         # The path of a unix socket is limited to 107 bytes; that of `directory` may be longer.
@@ -72,6 +74,7 @@ class LocalClusters:
                     with_workloads=workloads,
                     audit=audit,
                     node=network,
+                    flags=flags,
                 )
                 for number, (name, network) in enumerate(zip(names, networks, strict=True))
             )
