@@ -1,15 +1,14 @@
-"""Servers that tests may end, a way to them that can be disturbed, and one that can't."""
+"""A way to the servers that can be disturbed, and one that can't."""
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy
-from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy
+from tests.chaos.servers import Servers
 from tests.kinds import NAMESPACES
 from tests.waiting import eventually
 
@@ -17,13 +16,6 @@ LONG_TIMEOUTS = ClientOptions(qps=0, timeout_seconds=60, connect_timeout_seconds
 SHORT_TIMEOUTS = ClientOptions(
     qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=2
 )
-
-
-@pytest.fixture(scope="package")
-def servers() -> Iterator[Servers]:
-    """One etcd and one API server for all tests of a worker."""
-    with Servers.start() as running:
-        yield running
 
 
 @pytest_asyncio.fixture(autouse=True)

@@ -18,12 +18,11 @@ from kyma_local.certificates import issue_for, write_key_pair
 from kyma_local.cluster import ADMINISTRATORS
 from tests.chaos.kube_runtime.conftest import LONG_TIMEOUTS
 from tests.chaos.kube_runtime.following import change_everything, following, populate, starting_to_follow
-from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Answer, Asked, Proxy, status
+from tests.chaos.servers import Servers
 from tests.kinds import SERVICE_ACCOUNTS
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.xdist_group("credentials")  # what runs plugins takes seconds to import
 RBAC = "rbac.authorization.k8s.io"
 BINDINGS: Resource[dict[str, Any]] = Resource.dynamic(RBAC, "v1", "RoleBinding", "rolebindings", namespaced=True)
 REQUEST = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

@@ -11,8 +11,8 @@ import pytest
 from kube_runtime import Client, KubeconfigPolicy, KubeError
 from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
 from tests.chaos.kube_runtime.conftest import SHORT_TIMEOUTS
-from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy, status
+from tests.chaos.servers import Servers
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 

@@ -8,11 +8,10 @@ import pytest_asyncio
 
 from kube_runtime import Backoff, Client, ClientOptions, KubeError
 from tests.chaos.kube_runtime.following import change_everything, following, populate, put
-from tests.chaos.kube_runtime.servers import Servers
+from tests.chaos.servers import Servers
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.xdist_group("servers that end")
 OPTIONS = ClientOptions(qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=20)
 
 
@@ -110,7 +109,7 @@ async def test_etcd_that_is_restored_with_raised_revisions_is_followed_at_once(
             await change_everything(direct, namespace, f"lost-{number}")
         await follower.agrees_with(direct)
         seen = (await direct.list(CONFIG_MAPS, namespace)).resource_version
-        await servers.restore(backup, beyond=int(seen) + 1000)
+        await servers.restore(backup, beyond=int(seen) + 100)
         await writes_work(direct, namespace)
         await follower.follows_into_the_past(direct)
         await change_everything(direct, namespace, "after")

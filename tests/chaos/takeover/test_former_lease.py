@@ -1,7 +1,7 @@
 """The Lease of the former version decides which version writes, also while a replica can't reach KCP."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -25,8 +25,8 @@ from kube_runtime.leases import LeaseLost, LeaseTiming
 from kyma_takeover import lease
 from kyma_takeover.lease import HOLDER, LEASE, LEASES, FormerVersionRuns, WholeFleet
 from lifecycle_manager_api import names
-from tests.chaos.kube_runtime.servers import Servers
 from tests.chaos.proxy import Proxy
+from tests.chaos.servers import Servers
 from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually, is_gone
 
@@ -35,12 +35,6 @@ TIMING = LeaseTiming(lease_seconds=4, act_seconds=2.0, renew_seconds=0.5)
 OPTIONS = ClientOptions(qps=0, timeout_seconds=2, connect_timeout_seconds=2, watch_silence_seconds=1.0, attempts=1)
 FORMER = "klm-controller-manager-7d9f_1f6f9a3e"
 SECONDS = 0.02
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    with Servers.start() as running:
-        yield running
 
 
 @pytest_asyncio.fixture
