@@ -33,10 +33,9 @@ def run(*command: object, home: Path | None = None) -> str:
     sys.platform != "linux" or os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("ip")),
     reason="needs Linux, root, unshare and ip",
 )
-def test_klm_is_installed_from_a_mirror_and_runs_with_everything_else_unreachable(tmp_path: Path) -> None:
+def test_klm_is_installed_from_a_mirror_and_runs_with_everything_else_unreachable(tmp_path: Path, wheels: Path) -> None:
     mirror, python = tmp_path / "mirror", tmp_path / "venv" / "bin" / "python"
     required = tmp_path / "requirements.txt"
-    run(UV, "build", "--quiet", "--all-packages", "--wheel", "--out-dir", mirror)
     package = ("--package", "kyma-lifecycle-manager", "--all-extras")
     run(UV, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-workspace", *package, "--output-file", required)
     run(sys.executable, "-m", "venv", tmp_path / "venv")
@@ -47,7 +46,7 @@ def test_klm_is_installed_from_a_mirror_and_runs_with_everything_else_unreachabl
         return run(*CLOSED, *command, home=tmp_path)
 
     assert closed(python, "-c", UNREACHABLE) == "Network is unreachable\n"
-    install = ("install", "--no-compile", "--no-index", "--find-links", mirror)
+    install = ("install", "--no-compile", "--no-index", "--find-links", mirror, "--find-links", wheels)
     closed(python, "-m", "pip", *install, "kyma-lifecycle-manager[all]")
     klm = python.with_name("klm")
     assert "mirror.test/skr-watcher:0.1.0" in closed(klm, "images", "--registry", "mirror.test")

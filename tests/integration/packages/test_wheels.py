@@ -60,13 +60,6 @@ class Environment:
         return {line.partition("==")[0] for line in listed.splitlines()}
 
 
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheels")
-    _uv("build", "--all-packages", "--wheel", "--out-dir", folder)
-    return folder
-
-
 class Install(Protocol):
     def __call__(self, *distributions: str) -> Environment:
         """Install distributions, each a name that extras in brackets may follow, and nothing else."""
