@@ -7,9 +7,9 @@ from typing import Any
 
 from kube_runtime import Client, Controller, Manager, ObjectKey, Resource
 from kube_simulation import Simulation
-from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.skr import AccessSecretMissing
 from lifecycle_manager_api import names
+from lifecycle_manager_api.crds import all_crds
 from tests.waiting import eventually
 from tests.world import NAMESPACE, OPTIONS, PERMISSIVE, EventLog
 
@@ -79,9 +79,8 @@ async def simulated_client(simulation: Simulation, name: str) -> Client:
 
 
 async def simulated_control_plane(simulation: Simulation) -> Client:
-    client = await simulated_client(simulation, "kcp")
-    await apply_crds(client)
-    return client
+    simulation.cluster("kcp").create(*all_crds())
+    return await simulated_client(simulation, "kcp")
 
 
 @asynccontextmanager

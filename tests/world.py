@@ -52,9 +52,9 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.kyma import KymaSettings, Timeouts
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, names
+from lifecycle_manager_api.crds import all_crds
 from tests import builders
 from tests.clocks import ManualClock
 from tests.waiting import eventually
@@ -305,10 +305,9 @@ async def open_world(**settings: Any) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         simulation = await stack.enter_async_context(serve_simulation())
         cluster = simulation.cluster("kcp")
-        cluster.create({**NAMESPACE, "metadata": {"name": KCP}})
+        cluster.create({**NAMESPACE, "metadata": {"name": KCP}}, *all_crds())
         kcp = await Client.from_kubeconfig(cluster.kubeconfig, options=OPTIONS, policy=PERMISSIVE)
         await stack.enter_async_context(kcp)
-        await apply_crds(kcp)
         world = World(kcp, simulation, KymaSettings(**{**defaults, **settings}), stack)
         stack.push_async_callback(world.close)
         yield world
