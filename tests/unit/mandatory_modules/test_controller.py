@@ -110,6 +110,20 @@ async def test_release_of_a_mandatory_module_is_deleted_after_the_last_manifest(
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
 
 
+async def test_release_that_leaves_without_the_finalizer_is_not_written() -> None:
+    async with mandatory_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await install(world)
+        held_by_others = {"metadata": {"finalizers": ["example.com/others"]}}
+        await world.kcp.merge_patch(MODULE_TEMPLATES, "warden-1.0.0", held_by_others, KCP)
+        await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.0", KCP)
+        before = world.requests
+        assert (await retire(world, "ModuleTemplate", "warden-1.0.0")).requeue_after is not None
+        assert world.writes_to("kcp", before) == []
+
+
 async def test_removal_from_very_many_clusters_waits_for_an_operator_and_can_be_taken_back() -> None:
     kymas = ("a", "b", "c")
 

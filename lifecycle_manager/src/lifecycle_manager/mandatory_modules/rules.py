@@ -68,8 +68,14 @@ def changes_of(seen: InstallationSnapshot) -> Changes:
 
 
 def has_wrong_finalizer(seen: RetirementSnapshot) -> bool:
-    """Tell whether a release lacks the finalizer although it has to have it, or the other way round."""
-    return is_held(seen) != (names.MANDATORY_FINALIZER in seen.release.metadata.finalizers)
+    """Tell whether a release lacks the finalizer although it has to have it, or the other way round.
+
+    One that is being deleted gets no finalizer any more: API servers refuse it.
+    """
+    metadata = seen.release.metadata
+    if names.MANDATORY_FINALIZER in metadata.finalizers:
+        return not is_held(seen)
+    return not metadata.being_deleted and is_held(seen)
 
 
 def is_held(seen: RetirementSnapshot) -> bool:
