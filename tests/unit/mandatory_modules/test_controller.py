@@ -110,6 +110,16 @@ async def test_release_of_a_mandatory_module_is_deleted_after_the_last_manifest(
         assert await is_gone(world.kcp.get(resource, name, names.KCP_NAMESPACE))
 
 
+async def test_release_does_not_wait_for_manifests_that_users_chose() -> None:
+    async with mandatory_world() as world:
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await retire(world, "ModuleTemplate", "warden-1.0.0")
+        await world.create(builders.manifest("warden", "1.0.0"))
+        await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.0", KCP)
+        await retire(world, "ModuleTemplate", "warden-1.0.0")
+        assert await is_gone(world.kcp.get(MODULE_TEMPLATES, "warden-1.0.0", KCP))
+
+
 async def test_release_that_leaves_without_the_finalizer_is_not_written() -> None:
     async with mandatory_world() as world:
         await world.register()
