@@ -515,6 +515,14 @@ def test_unmanaged_module_that_is_removed_stays_for_good(is_configured: bool) ->
         kyma = msgspec.structs.replace(kyma, status=status)
 
 
+def test_module_without_a_default_module_cr_has_none_in_the_manifest_and_the_status() -> None:
+    ignoring = [{"name": "cloud-resources", "managed": True, "customResourcePolicy": "Ignore"}]
+    decided = planned(requesting(ignoring, builders.manifest()))
+    spec, (module,) = applied_by(decided).spec, decided.status.modules
+    assert (spec.custom_resource_policy, msgspec.json.decode(spec.resource)) == ("Ignore", None)
+    assert module.resource is None
+
+
 def test_unreadable_descriptor_is_reported_and_the_manifest_stays() -> None:
     broken = with_broken_descriptor(builders.template(installs=True))
     offer = Offer.of([broken], [builders.release(regular="0.1.0")])
