@@ -100,7 +100,7 @@ async def test_seven_clusters_that_stall_delay_no_event_of_another(priority: Pri
     assert max(most.values()) == 3
 
 
-async def test_most_urgent_key_of_an_owner_is_next_and_not_past_those_of_others() -> None:
+async def test_place_goes_to_the_most_urgent_key_of_its_owner_and_not_past_those_of_others() -> None:
     queue = limited(2)
     for number, priority in enumerate((Priority.RESYNC, Priority.CHANGE, Priority.RESYNC, Priority.EVENT)):
         queue.add(("a", number), priority)
@@ -113,7 +113,7 @@ async def test_most_urgent_key_of_an_owner_is_next_and_not_past_those_of_others(
     assert [await queue.get(), await queue.get()] == [("c", 0), ("a", 0)]
 
 
-async def test_key_aside_that_becomes_more_urgent_goes_before_others_of_its_owner() -> None:
+async def test_key_aside_that_becomes_more_urgent_takes_the_place_of_one_that_waits() -> None:
     queue = limited(1)
     for number in range(3):
         queue.add(("a", number), Priority.RESYNC)
@@ -200,10 +200,10 @@ async def test_shut_down_with_many_keys_aside_wakes_no_worker_in_vain(monkeypatc
     for number in range(200):
         queue.done(await queue.get())
         await asyncio.sleep(0)
-        assert for_events.done() == (number == 199), "once nothing waits"
+        assert for_events.done() == (number >= 198), "once nothing is aside"
     with pytest.raises(QueueShutDown):
         await for_events
-    assert asked[Priority.EVENT] == 3, "at the start, at the shut-down, and when nothing waits any more"
+    assert asked[Priority.EVENT] == 3, "at the start, at the shut-down, and when nothing is aside any more"
 
 
 async def test_shut_down_leaves_to_the_next_process_what_is_less_urgent_than_a_change() -> None:
@@ -227,8 +227,8 @@ async def test_shut_down_leaves_to_the_next_process_what_is_less_urgent_than_a_c
     await queue.drained()
 
 
-def test_owner_without_any_worker_is_a_mistake() -> None:
-    with pytest.raises(ValueError, match="at least one worker"):
+def test_owner_without_any_place_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="at least one place"):
         limited(0)
 
 

@@ -15,7 +15,7 @@ Everything happens on one event loop, so there are no locks. Nothing is stored: 
 import asyncio
 import heapq
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Generic, TypeVar
@@ -91,15 +91,21 @@ class WorkQueue(Generic[K]):
         before = self._waiting.get(key)
         if before is None:
             self._metrics.adds += 1
-            if self._shares is not None:
-                self._shares.added(key)
-            self._line_up(key, priority, time.perf_counter())
+            self._waiting[key] = priority
+            now = time.perf_counter()
+            if self._shares is None or self._has_place(self._shares, key, priority, now):
+                self._lanes[priority][key] = now
+                self._notify(priority)
         elif priority < before:
-            added_at = self._shares.take_back(key, before) if self._shares is not None else None
-            if added_at is None:
+            self._waiting[key] = priority
+            if self._shares is None or self._shares.raised(key, priority):
                 added_at = self._lanes[before].pop(key)
-            self._line_up(key, priority, added_at)
-            self._put_aside_first_of_full()
+            else:
+                added_at = self._shares.withdraw(key, before)
+                if not self._has_place(self._shares, key, priority, added_at):
+                    return
+            self._lanes[priority][key] = added_at
+            self._notify(priority)
 
     def add_after(
         self, key: K, seconds: float, priority: Priority = Priority.RESYNC, causes: Causes = NO_CAUSES
@@ -191,7 +197,7 @@ class WorkQueue(Generic[K]):
     async def filled(self, least: Priority = Priority.RESYNC) -> None:
         """Wait until a key waits that is at least so urgent, and leave it there. Raises QueueShutDown at the end."""
         while not self.holds(least):
-            if self._shut_down and not self._waiting:
+            if self._shut_down and not (self._shares and any(self._shares.aside)):
                 raise QueueShutDown
             self._notify_waiting()  # it may have been notified of a key that another one took instead of its own
             await self._wait(self._getters[least])
@@ -203,13 +209,11 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """Report that the reconcile of a key has ended, whatever its result."""
         self._metrics.work_seconds.observe(time.perf_counter() - self._working.pop(key))
-        for waiting in self._shares.end(key) if self._shares is not None else ():
-            self._line_up(*waiting)
+        if self._shares is not None:
+            self._pass_on(self._shares, key)
         priority = self._again.pop(key, None)
         if priority is not None:
             self.add(key, priority)
-        if self._shut_down and not self._waiting:
-            self._release_getters()  # those who waited for what was aside
         self._release_done_waiters()
 
     def shut_down(self) -> None:
@@ -240,22 +244,26 @@ class WorkQueue(Generic[K]):
         self._done_waiters.append(waiter)
         await waiter
 
-    def _line_up(self, key: K, priority: Priority, added_at: float) -> None:
-        """Have a key wait behind all that are as urgent, or aside where its owner has too many under way."""
-        self._waiting[key] = priority
-        if self._shares is not None and self._shares.is_full(key):
-            self._shares.put_aside(key, priority, added_at)
-            return
-        self._lanes[priority][key] = added_at
-        self._notify(priority)
+    def _has_place(self, shares: Shares[K], key: K, priority: Priority, added_at: float) -> bool:
+        """Tell whether a key may be given out; where it may not, it waits aside."""
+        if shares.enter(key, priority, added_at):
+            return True
+        other = shares.less_urgent(key, priority, self._waiting)
+        if other is None:
+            return False
+        shares.swap(key, priority, other[0], self._lanes[other[1]].pop(other[0]))
+        return True
 
-    def _put_aside_first_of_full(self) -> None:
-        """Put aside what is first and may not be given out, so that what is first in a lane always may."""
-        if self._shares is None:
-            return
-        for priority, lane in zip(Priority, self._lanes, strict=True):
-            while lane and self._shares.is_full(key := next(iter(lane))):
-                self._shares.put_aside(key, priority, lane.pop(key))
+    def _pass_on(self, shares: Shares[K], done: K) -> None:
+        """Pass the place of a key on to one of its owner that waits aside."""
+        following = shares.leave(done)
+        if following is not None:
+            key, priority, added_at = following
+            self._waiting[key] = priority
+            self._lanes[priority][key] = added_at
+            self._notify(priority)
+        if self._shut_down and not any(shares.aside):
+            self._release_getters()  # those who waited for what was aside
 
     def _take(self, least: Priority) -> K:
         self._taken += 1
@@ -263,9 +271,6 @@ class WorkQueue(Generic[K]):
         del self._waiting[key]
         now = time.perf_counter()
         self._working[key] = now
-        if self._shares is not None:
-            self._shares.begin(key)
-            self._put_aside_first_of_full()
         self._metrics.queue_seconds.observe(now - added_at)
         return key
 
@@ -303,14 +308,16 @@ class WorkQueue(Generic[K]):
         return False
 
     def _drop_less_urgent(self) -> None:
-        """Drop what need not be done before a stop."""
-        for key, priority in tuple(self._waiting.items()):
-            if priority > LAST_AT_A_STOP:
-                del self._waiting[key]
-                self._causes.pop(key, None)
-                self._lanes[priority].pop(key, None)
-                if self._shares is not None:
-                    self._shares.forget(key, priority)
+        """Drop what need not be done before a stop: first what waits aside, so that no place is passed on to it."""
+        dropped = [key for key, priority in self._waiting.items() if priority > LAST_AT_A_STOP]
+        for key in sorted(dropped, key=lambda it: it in self._lanes[self._waiting[it]]):
+            priority = self._waiting.pop(key)
+            self._causes.pop(key, None)
+            is_aside = self._lanes[priority].pop(key, None) is None
+            if self._shares is not None and is_aside:
+                self._shares.withdraw(key, priority)
+            elif self._shares is not None:
+                self._pass_on(self._shares, key)
 
     def _release_done_waiters(self) -> None:
         waiters, self._done_waiters = self._done_waiters, []
@@ -362,8 +369,8 @@ class WorkQueue(Generic[K]):
             self._set_alarm()
 
     def _depth(self) -> dict[int, int]:
-        waiting = Counter(self._waiting.copy().values())  # copied, as the thread that serves the metrics asks
-        return {int(lane): waiting[lane] for lane in Priority}
+        aside = self._shares.aside if self._shares is not None else [0 for _ in Priority]
+        return {int(lane): len(self._lanes[lane]) + aside[lane] for lane in Priority}
 
     def _unfinished(self) -> tuple[float, float]:
         now = time.perf_counter()
