@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
@@ -203,6 +204,18 @@ async def test_answer_of_any_size_is_given_to_a_client_that_reads() -> None:
         writer.write(REQUEST)
         await reader.readuntil(b"\r\n\r\n")
         assert len(await reader.readexactly(MUCH)) == MUCH
+
+
+async def test_answer_to_a_slow_client_may_take_longer_than_a_request() -> None:
+    async with serving(HASTY, app=answering_much) as served:
+        reader, writer = await served.connect()
+        writer.write(REQUEST)
+        await reader.readuntil(b"\r\n\r\n")
+        began, left = time.monotonic(), MUCH
+        while left:
+            left -= len(await reader.readexactly(min(left, MUCH // 32)))
+            await asyncio.sleep(HASTY.request_seconds / 8)
+    assert time.monotonic() - began > 3 * HASTY.request_seconds
 
 
 async def test_requests_that_wait_for_no_answer_take_no_memory() -> None:

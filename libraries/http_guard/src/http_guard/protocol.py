@@ -90,8 +90,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Begin a deadline for the client to read: the buffers are full."""
         super().pause_writing()
-        self._cancel_reading_deadline()
-        self._reading_deadline = self.loop.call_later(self._bounds.request_seconds, self.transport.abort)
+        self._start_reading_deadline()
 
     def resume_writing(self) -> None:
         """Cancel the deadline: the client has read."""
@@ -181,6 +180,17 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _start_reading_deadline(self, left: int | None = None) -> None:
+        """Close the connection once the client has read nothing for so long: a slow one may take long for a lot."""
+        self._cancel_reading_deadline()
+        now_left = self.transport.get_write_buffer_size()
+        if left is not None and now_left >= left:
+            self.transport.abort()
+        else:
+            self._reading_deadline = self.loop.call_later(
+                self._bounds.request_seconds, self._start_reading_deadline, now_left
+            )
 
     def _cancel_reading_deadline(self) -> None:
         if self._reading_deadline is not None:
