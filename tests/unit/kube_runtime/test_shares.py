@@ -326,3 +326,23 @@ async def _shut_down_after(adds: Sequence[tuple[Key, Priority]], taken: int, mos
 async def _settle() -> None:
     for _ in range(12):
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("priority", [Priority.CHANGE, Priority.RESYNC])
+async def test_events_of_an_owner_without_end_starve_no_other_key_of_it(priority: Priority) -> None:
+    """A user whose cluster sends events all the time gets new versions as well."""
+    queue, waits = limited(3), ("a", 0)
+    working: list[Key] = []
+    for number in range(1, 51):
+        queue.add((f"other-{number}", number), Priority.RESYNC)
+        queue.add(("a", number), Priority.EVENT)
+    queue.add(waits, priority)
+    for taken in range(1_000):
+        while len(working) < 12:
+            working.append(await queue.get())
+        if waits in working:
+            break
+        key = working.pop(taken * 7 % len(working))
+        queue.done(key)
+        queue.add(key, Priority.EVENT if owner_of(key) == "a" else Priority.RESYNC)
+    assert waits in working
