@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
-from lifecycle_manager_api import State
+from lifecycle_manager_api import ModuleRollout, State, find
 from tests import builders
 from tests.unit.module_rollouts.fleet import Fleet, released, strategy
 
@@ -102,3 +102,23 @@ def test_rollout_of_a_mandatory_module_goes_on_where_its_template_is_created_aga
     found.is_removed = found.is_awaited = True
     found.settle()
     assert found.latest.status == before
+
+
+def test_rollout_is_ready_once_nothing_is_left_to_be_done() -> None:
+    """`kubectl wait --for=condition=Ready` ends, and tools that read kstatus do not show it as in progress for ever."""
+    found = channel("canary", "canary", version="0.9.0")
+    found.release = released("2.0.0")
+    found.settle()
+    assert ready_of(found.latest) == ("False", "Progressing")
+    replaced = found.latest.metadata.name
+    found.release = released("3.0.0")
+    found.run(10)
+    assert ready_of(found.latest) == ("True", "AllWavesCompleted")
+    (superseded,) = (each for each in found.rollouts if each.metadata.name == replaced)
+    assert ready_of(superseded) == ("True", "Superseded")
+
+
+def ready_of(rollout: ModuleRollout) -> tuple[str, str]:
+    condition = find(rollout.status.conditions, "Ready")
+    assert condition is not None
+    return condition.status, condition.reason

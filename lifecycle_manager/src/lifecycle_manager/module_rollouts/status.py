@@ -14,6 +14,7 @@ from lifecycle_manager_api import (
     ModuleRolloutStatus,
     RolloutPhase,
     UnderWay,
+    names,
 )
 from lifecycle_manager_api.conditions import NewCondition, set_conditions, shortened
 from lifecycle_manager_api.module_rollout import MAX_FAILED
@@ -61,6 +62,7 @@ def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus
         (PROGRESSING, "True" if phase in {"Progressing", "Soaking"} else "False", reason, message),
         halted,
         (COMPLETED, "True" if is_completed else "False", reason, message),
+        (names.READY_CONDITION, "True" if is_completed else "False", reason, message),
     ]
     return ModuleRolloutStatus(
         phase=phase,
@@ -82,13 +84,14 @@ def status_of(rollout: ModuleRollout, progress: Progress) -> ModuleRolloutStatus
 
 
 def superseded(rollout: ModuleRollout, now: datetime) -> ModuleRolloutStatus:
-    """Return the status of a rollout that decides nothing any more."""
+    """Return the status of a rollout that decides nothing any more: it is Ready, as nothing is left to be done."""
     if rollout.status.phase in {"Completed", "Superseded"}:
         return rollout.status
     message = "its channel has another version, or is gone"
     conditions: list[NewCondition] = [
         (PROGRESSING, "False", "Superseded", message),
         (COMPLETED, "False", "Superseded", message),
+        (names.READY_CONDITION, "True", "Superseded", message),
     ]
     return with_fields(
         rollout.status,
