@@ -290,7 +290,7 @@ async def _rollout(stage: Stage, module: str, version: str) -> ModuleRollout | N
         found = (await stage.kcp.list(MODULE_ROLLOUTS, KCP)).items
     except KubeError:  # the control plane is restarted
         return None
-    wanted = (module, "regular", version)
+    wanted = (module, "mandatory" if module == MANDATORY else "regular", version)
     its = [each for each in found if (each.spec.module_name, each.spec.channel, each.spec.version) == wanted]
     return max(its, key=lambda each: each.spec.revision, default=None)
 
