@@ -32,13 +32,8 @@ from tests.world import KCP, NAMESPACE, World
 
 NAMES = ("one", "two", "three", "four", "five")
 MINUTES = 10
-IN_KCP = Counter(
-    {
-        "update leases": MINUTES * 24,  # the replica's own: one write for each renewal
-        "create syncresources": MINUTES,  # the dry run that the admission policy has to refuse
-    }
-)
-"""The requests to KCP of ten minutes, however many Kymas there are."""
+IN_KCP = Counter({"update leases": MINUTES * 24})
+"""The requests to KCP of ten minutes, however many Kymas there are: one write for each renewal of the replica's own."""
 
 READS_OF_TEN_MINUTES = 30
 """The requests to each cluster beside canaries: the objects of the Watcher twice, each module and the catalog once."""
