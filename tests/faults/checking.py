@@ -44,7 +44,7 @@ async def check_under_faults(
     *,
     max_places: int = 60,
     at_once: int = 32,
-    timeout_seconds: float = 60.0,
+    timeout_seconds: float = 180.0,
     stale_writes: int = 1,
 ) -> FaultReport:
     """Run a workload undisturbed, then with each fault at each place, and report what was not the same.
