@@ -1,9 +1,7 @@
 """The Watchers' certificates where cert-manager issues them."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from kube_runtime import Resource
 from kyma_certs import Algorithm, LeafRequest
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.watcher_certificates.issued_certificates import (
@@ -11,14 +9,12 @@ from lifecycle_manager.watcher_certificates.issued_certificates import (
     IssuedCertificates,
     document_of,
     go_duration,
+    kinds_of,
 )
 from lifecycle_manager_api import names
 
-GROUP, VERSION = "cert-manager.io", "v1"
-ISSUERS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, VERSION, "Issuer", "issuers", namespaced=True)
-CERTIFICATES: Resource[dict[str, Any]] = Resource.dynamic(
-    GROUP, VERSION, "Certificate", "certificates", namespaced=True
-)
+GROUP = "cert-manager.io"
+ISSUERS, CERTIFICATES = kinds_of(GROUP, "v1")
 
 
 @dataclass(eq=False)
@@ -63,8 +59,8 @@ class CertManagerStore(IssuedCertificates):
         )
 
 
-def _key(request: LeafRequest) -> dict[str, Any]:
-    keys: dict[Algorithm, dict[str, Any]] = {
+def _key(request: LeafRequest) -> Document:
+    keys: dict[Algorithm, Document] = {
         Algorithm.ECDSA_P256: {"algorithm": "ECDSA", "size": 256},
         Algorithm.ED25519: {"algorithm": "Ed25519"},
         Algorithm.RSA: {"algorithm": "RSA", "size": request.rsa_key_size},

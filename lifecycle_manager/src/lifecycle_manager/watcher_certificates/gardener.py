@@ -5,19 +5,18 @@ of its own configuration.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-from kube_runtime import Resource
 from kyma_certs import Algorithm, LeafRequest
 from lifecycle_manager.contract.resources import FIELD_MANAGER
-from lifecycle_manager.watcher_certificates.issued_certificates import Document, IssuedCertificates, go_duration
+from lifecycle_manager.watcher_certificates.issued_certificates import (
+    Document,
+    IssuedCertificates,
+    go_duration,
+    kinds_of,
+)
 from lifecycle_manager_api import names
 
-GROUP, VERSION = "cert.gardener.cloud", "v1alpha1"
-ISSUERS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, VERSION, "Issuer", "issuers", namespaced=True)
-CERTIFICATES: Resource[dict[str, Any]] = Resource.dynamic(
-    GROUP, VERSION, "Certificate", "certificates", namespaced=True
-)
+ISSUERS, CERTIFICATES = kinds_of("cert.gardener.cloud", "v1alpha1")
 
 
 @dataclass(eq=False)

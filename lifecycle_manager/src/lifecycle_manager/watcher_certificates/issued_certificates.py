@@ -108,6 +108,12 @@ def document_of(resource: Resource[Any], name: str, namespace: str = names.KCP_N
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
+def kinds_of(group: str, version: str) -> tuple[Resource[dict[str, Any]], Resource[dict[str, Any]]]:
+    """Return the Issuers and Certificates of a program."""
+    issuers = Resource.dynamic(group, version, "Issuer", "issuers", namespaced=True)
+    return issuers, Resource.dynamic(group, version, "Certificate", "certificates", namespaced=True)
+
+
 def go_duration(seconds: float) -> str:
     """Return a duration as Go formats it, so that the stored object equals the applied one."""
     minutes, rest = divmod(int(seconds), 60)
