@@ -21,6 +21,7 @@ from benchmarks.day.stage import Stage
 from kube_runtime import KubeError
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS, MODULE_RELEASE_METAS, MODULE_ROLLOUTS, MODULE_TEMPLATES, SECRETS
+from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
 from lifecycle_manager_api import Kyma, ModuleRollout, names
 
 MAX_EXPLAINED_SECONDS = 180.0
@@ -290,7 +291,7 @@ async def _rollout(stage: Stage, module: str, version: str) -> ModuleRollout | N
         found = (await stage.kcp.list(MODULE_ROLLOUTS, KCP)).items
     except KubeError:  # the control plane is restarted
         return None
-    wanted = (module, "mandatory" if module == MANDATORY else "regular", version)
+    wanted = (module, MANDATORY_CHANNEL if module == MANDATORY else "regular", version)
     its = [each for each in found if (each.spec.module_name, each.spec.channel, each.spec.version) == wanted]
     return max(its, key=lambda each: each.spec.revision, default=None)
 

@@ -330,7 +330,7 @@ async def _settle() -> None:
 
 @pytest.mark.parametrize("priority", [Priority.CHANGE, Priority.RESYNC])
 async def test_events_of_an_owner_without_end_starve_no_other_key_of_it(priority: Priority) -> None:
-    """A user whose cluster sends events all the time gets new versions as well."""
+    """A cluster that never stops sending events still gets new versions."""
     queue, waits = limited(3), ("a", 0)
     working: list[Key] = []
     for number in range(1, 51):
