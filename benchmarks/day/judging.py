@@ -188,3 +188,16 @@ def growth(
         for process, values in found.items()
     }
     return {process: values for process, values in medians.items() if values}
+
+
+def grown(growth: Mapping[str, Mapping[str, Sequence[float]]], program: str) -> dict[str, float]:
+    """Return by how much of its use the processes of a program grew together from the last day but one to the last.
+
+    Replicas share the clusters by Leases, so a day may end with other shares than the one before.
+    """
+    totals: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for process, values in growth.items():
+        if process.startswith(program):
+            for what, days in values.items():
+                totals[what] = [total + used for total, used in zip(totals[what], days[-2:], strict=True)]
+    return {what: after / before - 1 for what, (before, after) in totals.items()}

@@ -67,10 +67,7 @@ def write(folder: Path, found: Document, spans: Sequence[Span], hour_of: Callabl
         ),
         "alerts fired that should have, and no others": not missing and not unexpected,
         "no growth of Lifecycle Manager beyond 2 % at the same hour of the last two days": all(
-            days[-1] <= days[-2] * (1 + judging.MAX_GROWTH)
-            for process, values in growth.items()
-            if process.startswith("lifecycle-manager")
-            for days in values.values()
+            share <= judging.MAX_GROWTH for share in judging.grown(growth, "lifecycle-manager").values()
         ),
     }
     judged["alerts"] = {

@@ -20,6 +20,7 @@ from benchmarks.day.judging import (
     by_span,
     delays_of,
     deletions_without_request,
+    grown,
     growth,
     missing_alerts,
     undisturbed,
@@ -152,3 +153,12 @@ def test_growth_compares_the_same_hours_of_a_process_that_ran_on_two_days_or_mor
         {"at": 70.0, "process": "a", "mb": 106.0},
     ]
     assert growth(samples, lambda at: at, (21.5, 24.0)) == {"a": {"mb": (101.0, 105.0, 106.0)}, "b": {"mb": (7.0, 8.0)}}
+
+
+def test_replicas_of_a_program_grow_together() -> None:
+    used = {
+        "lifecycle-manager-1": {"mb": (90.0, 100.0, 90.0)},
+        "lifecycle-manager-2": {"mb": (100.0, 114.0)},
+        "etcd": {"mb": (1.0, 9.0)},
+    }
+    assert grown(used, "lifecycle-manager") == {"mb": pytest.approx(0.02)}
