@@ -17,7 +17,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import SettingInvalid, SkrWatcherSettings
+from skr_watcher.settings import Listener, SettingInvalid, SkrWatcherSettings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
@@ -53,7 +53,7 @@ class UpstreamListener:
 
 @asynccontextmanager
 async def delivering(
-    endpoint: ServedEndpoint, pair: KeyPair, listener: str
+    endpoint: ServedEndpoint, pair: KeyPair, listener: Listener
 ) -> AsyncGenerator[tuple[Outbox, Metrics], None]:
     cert, key, ca = write_files(endpoint.folder / "watcher", pair, CA.certificate_pem)
     settings = SkrWatcherSettings(

@@ -1,12 +1,9 @@
 """The options of `klm run`, and the settings of the Watcher."""
 
-import ast
-import inspect
 from collections.abc import Iterable, Iterator
 
 from lifecycle_manager.options.model import Option
 from lifecycle_manager.settings import PREFIX, grouped, options
-from skr_watcher import settings as watcher_settings
 from skr_watcher.settings import SkrWatcherSettings
 from tools.documentation.markdown import code, escaped, table
 
@@ -43,36 +40,8 @@ def _of_the_watcher() -> str:
 
 
 def _variables() -> Iterator[tuple[str, str, str]]:
-    """Yield the environment variables of the Watcher: name, default, and the text below the field."""
-    module = ast.parse(inspect.getsource(watcher_settings))
-    declared = next(
-        each for each in module.body if isinstance(each, ast.ClassDef) and each.name == "SkrWatcherSettings"
-    )
-    texts = _texts_below_fields(declared)
-    defaults = SkrWatcherSettings()
-    reading = next(each for each in declared.body if isinstance(each, ast.FunctionDef))
-    for keyword in next(_calls_of("cls", reading)).keywords:
-        name = next(_capitals(keyword.value))
-        value = getattr(defaults, str(keyword.arg))
+    """Yield the environment variables of the Watcher: name, default and description."""
+    for name, field in SkrWatcherSettings.model_fields.items():
+        value = getattr(SkrWatcherSettings(), name)
         shown = str(value).lower() if isinstance(value, bool) else str("" if value is None else value)
-        yield name, shown, texts.get(str(keyword.arg), "")
-
-
-def _texts_below_fields(declared: ast.ClassDef) -> dict[str, str]:
-    found = {}
-    for field, text in zip(declared.body, declared.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-            found[ast.unparse(field.target)] = inspect.cleandoc(str(text.value.value))
-    return found
-
-
-def _calls_of(name: str, node: ast.AST) -> Iterator[ast.Call]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call) and ast.unparse(each.func) == name and each.keywords:
-            yield each
-
-
-def _capitals(node: ast.AST) -> Iterator[str]:
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isupper():
-            yield each.value
+        yield str(field.validation_alias), shown, field.description or ""
