@@ -156,7 +156,7 @@ def test_growth_compares_the_same_hours_of_a_process_that_ran_on_two_days_or_mor
 
 
 def test_replicas_of_a_program_grow_together() -> None:
-    used = {
+    used: dict[str, dict[str, tuple[float, ...]]] = {
         "lifecycle-manager-1": {"mb": (90.0, 100.0, 90.0)},
         "lifecycle-manager-2": {"mb": (100.0, 114.0)},
         "etcd": {"mb": (1.0, 9.0)},
