@@ -1,5 +1,6 @@
 """Applies that a real API server refuses for what an object is: what others added, what may not be changed."""
 
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from kube_runtime import ApiError, Applier, ApplyResult, Client, Invalid, InventoryEntry, JsonObject, NotFound
 from kube_runtime import parse_objects as parsed
-from tests.integration.kube_runtime.things import as_text
+from tests.integration.kube_runtime.things import GROUP, as_text, definition, thing
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
@@ -15,6 +16,7 @@ Document = dict[str, Any]
 LABELS = {"owned-by": "the-tests"}
 RECREATE = "example.com/recreate"
 FIXED = "can't be changed once the object exists"
+ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
 
 
@@ -354,7 +356,7 @@ def gate(kind: str, namespace: str, name: str) -> Document:
             "matchConstraints": {"namespaceSelector": selector, "resourceRules": [rule]},
             "validations": [{"expression": "false"}],
         }
-        return document("admissionregistration.k8s.io/v1", kind, name=name, spec=spec)
+        return document(ADMISSION, kind, name=name, spec=spec)
     webhook = {
         "name": "v.example.com",
         "admissionReviewVersions": ["v1"],
@@ -364,7 +366,7 @@ def gate(kind: str, namespace: str, name: str) -> Document:
         "clientConfig": {"url": "https://127.0.0.1:1/"},
         "rules": [rule],
     }
-    return document("admissionregistration.k8s.io/v1", kind, name=name, webhooks=[webhook])
+    return document(ADMISSION, kind, name=name, webhooks=[webhook])
 
 
 async def admits(client: Client, namespace: str) -> bool:
@@ -403,6 +405,31 @@ async def test_webhook_of_the_version_before_that_refuses_the_new_one_is_pruned(
         "ConfigMap": "created",
         "ServiceAccount": "pruned",
     }
+
+
+async def test_policy_of_a_set_does_not_refuse_the_removal_of_the_set(client: Client, namespace: str) -> None:
+    rule = {"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["UPDATE", "DELETE"], "resources": ["guardeds"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]}
+    policy = document(ADMISSION, "ValidatingAdmissionPolicy", name="guards", spec=spec)
+    bound = {"policyName": "guards", "validationActions": ["Deny"]}
+    binding = document(ADMISSION, "ValidatingAdmissionPolicyBinding", name="guards", spec=bound)
+    guarded = thing("guarded", namespace, kind="Guarded")
+    inventory = (await apply(client, definition("guardeds", "Guarded"), guarded, policy, binding)).inventory
+
+    async def guards() -> bool:
+        try:
+            await edit(client, guarded, {"spec": {"at": str(time.monotonic())}})
+        except Invalid:
+            return True
+        return False
+
+    async def gone() -> bool:
+        nonlocal inventory
+        inventory = (await applier(client).delete(inventory)).inventory
+        return inventory == ()
+
+    await eventually(guards, what="the policy is in force")
+    await eventually(gone, what="the set is gone")
 
 
 async def test_webhook_that_is_not_ours_any_more_is_not_pruned_although_it_refuses(

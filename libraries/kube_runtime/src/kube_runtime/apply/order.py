@@ -40,18 +40,15 @@ _CALLING = frozenset(
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
         ("apiregistration.k8s.io", "APIService"),
+        *(
+            ("admissionregistration.k8s.io", f"{kind}AdmissionPolicy{part}")
+            for kind in ("Validating", "Mutating")
+            for part in ("", "Binding")
+        ),
     }
 )
 
-_REFUSING = _CALLING | {
-    ("", "ResourceQuota"),
-    ("", "LimitRange"),
-    *(
-        ("admissionregistration.k8s.io", f"{kind}AdmissionPolicy{part}")
-        for kind in ("Validating", "Mutating")
-        for part in ("", "Binding")
-    ),
-}
+_REFUSING = _CALLING | {("", "ResourceQuota"), ("", "LimitRange")}
 
 _SERVED = frozenset(
     f"{each}.k8s.io"
@@ -94,7 +91,7 @@ def rank_of(group: str, kind: str) -> int:
     """Return the rank of a kind.
 
     What others stand on comes first, then what runs, then custom resources, which need somebody running to act on
-    their finalizers when they are deleted, and at last what makes the API server call somebody.
+    their finalizers when they are deleted, and at last what makes the API server call somebody or refuse others.
     """
     if (group, kind) in _CALLING:
         return _CALLERS
