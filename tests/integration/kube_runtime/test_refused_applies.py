@@ -152,6 +152,21 @@ async def test_strategy_without_the_fields_of_the_former_one_is_applied(
     assert (await live(client, wanted))["spec"]["strategy"] == {"type": "Recreate"}
 
 
+async def test_conversion_goes_with_what_was_written_into_it(client: Client, namespace: str) -> None:
+    first = definition("converteds", "Converted")
+    second = {**first, "spec": {**first["spec"]}}
+    config = {"service": {"name": "a", "namespace": namespace}}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": config}
+    first["spec"] |= {"conversion": {"strategy": "Webhook", "webhook": webhook}}
+    (await apply(client, first)).raise_first_failure()
+    injected = {"webhook": {"clientConfig": {"service": {"path": "/convert"}}}}
+    await edit(client, first, {"spec": {"conversion": injected}}, "cainjector")
+
+    (await apply(client, second)).raise_first_failure()
+
+    assert (await live(client, second))["spec"]["conversion"] == {"strategy": "None"}
+
+
 async def test_invalid_document_takes_nothing_from_users(client: Client, namespace: str) -> None:
     wanted = service(namespace)
     (await apply(client, wanted)).raise_first_failure()

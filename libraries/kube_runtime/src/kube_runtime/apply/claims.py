@@ -75,6 +75,8 @@ def _place(cause: StatusCause, path: tuple[str, ...]) -> tuple[str, ...]:
 def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
     """Return those fields of an owner that are at a place: in lists on the way there, those of items of the document.
 
+    All of a section on the way there that the document does not have.
+
     The number of an item is that in an object which nobody has seen: the same place in all items counts.
     """
     if not place:
@@ -84,6 +86,9 @@ def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
     for path, below in fields.items():
         if step.startswith("["):
             item = item_at(wanted, path) if isinstance(wanted, list | tuple) and path.startswith("k:") else None
+        elif path == f"f:{step}" and isinstance(wanted, Mapping) and step not in wanted:
+            found[path] = below
+            continue
         else:
             item = wanted.get(step) if isinstance(wanted, Mapping) and path == f"f:{step}" else None
         if item is not None and (taken := _at(below, rest, item)) is not None:
