@@ -1,7 +1,7 @@
 """Applies that a real API server refuses for what an object is: what others added, what may not be changed."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ Document = dict[str, Any]
 LABELS = {"owned-by": "the-tests"}
 RECREATE = "example.com/recreate"
 FIXED = "can't be changed once the object exists"
+DATA = "deleting it deletes data: do that yourself, or leave the field as it was"
 ADMISSION = "admissionregistration.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io"
 
@@ -302,16 +303,43 @@ def claim(namespace: str, mode: str) -> Document:
     return wanted
 
 
-async def test_annotation_does_not_allow_to_delete_data(client: Client, namespace: str) -> None:
-    (await apply(client, claim(namespace, "ReadWriteOnce"))).raise_first_failure()
-    before = await live(client, claim(namespace, ""))
+def with_volumes(namespace: str, service_name: str) -> Document:
+    """Return a StatefulSet whose volumes are deleted with it."""
+    wanted = stateful(namespace, service_name, **{RECREATE: "true"})
+    wanted["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete"}
+    return wanted
 
-    result = await apply(client, claim(namespace, "ReadWriteMany"))
 
-    assert [each.error for each in result.failed] == [
-        f"spec {FIXED}; deleting it deletes data: do that yourself, or leave the field as it was"
-    ]
-    assert await live(client, claim(namespace, "")) == before
+@pytest.mark.parametrize("holding", [claim, with_volumes])
+async def test_annotation_does_not_allow_to_delete_data(
+    client: Client, namespace: str, holding: Callable[[str, str], Document]
+) -> None:
+    first = holding(namespace, "ReadWriteOnce" if holding is claim else "a")
+    second = holding(namespace, "ReadWriteMany" if holding is claim else "b")
+    (await apply(client, first)).raise_first_failure()
+    before = await live(client, first)
+
+    result = await apply(client, second)
+
+    assert [each.error for each in result.failed] == [f"spec {FIXED}; {DATA}"]
+    assert await live(client, first) == before
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "type of a Secret"])
+async def test_data_that_a_user_added_is_not_deleted_to_create_an_object_anew(
+    client: Client, namespace: str, kind: str
+) -> None:
+    first, second = recreated(namespace)[kind]
+    inventory = (await apply(client, {key: value for key, value in first.items() if key != "immutable"})).inventory
+    await edit(client, first, {"data": {"b": "MQ=="}, **({"immutable": True} if kind == "ConfigMap" else {})})
+    before = await live(client, first)
+
+    (expected,) = await applier(client).difference(parsed(as_text(second)), inventory)
+    result = await apply(client, second)
+
+    assert expected.action == "fail"
+    assert [DATA in str(each.error) for each in result.failed] == [True]
+    assert await live(client, first) == before
 
 
 def labelled(namespace: str, labels: Any) -> Document:

@@ -22,7 +22,7 @@ from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
-from kube_runtime.apply.recreation import may_recreate, unchangeable, way_out
+from kube_runtime.apply.recreation import unchangeable, way_out
 from kube_runtime.apply.refusals import explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
@@ -209,11 +209,11 @@ class Applier:
                 dry_run=True,
             )
         except KubeError as error:
-            fields = immutable_fields(error) if isinstance(error, Invalid) else ()
-            anew = entry.identity in own and may_recreate(entry, wanted.document, self._recreate_annotation)
-            if fields and anew and before is not None and self._owns(entry, before):
+            fields = immutable_fields(error) if isinstance(error, Invalid) and before is not None else ()
+            document = self._document(wanted, entry)
+            if fields and entry.identity in own and self._writer.may_recreate(entry, document, before or {}):
                 return ObjectDifference(entry, wanted.index, "recreate", error=unchangeable(fields))
-            return ObjectDifference(entry, wanted.index, "fail", error=self._explain(entry, error))
+            return ObjectDifference(entry, wanted.index, "fail", error=self._explain(entry, wanted, error))
         size = len(msgspec.json.encode(after))
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
@@ -232,7 +232,7 @@ class Applier:
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
             cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
-            return ObjectOutcome(entry, wanted.index, "failed", self._explain(entry, cause), cause=cause)
+            return ObjectOutcome(entry, wanted.index, "failed", self._explain(entry, wanted, cause), cause=cause)
 
     async def _brought(
         self, wanted: KubernetesObject, resource: Resource[JsonObject], entry: InventoryEntry, terms: "_Terms"
@@ -314,9 +314,9 @@ class Applier:
                 metadata[key] = {**(metadata.get(key) or {}), **ours}
         return {**content_to_apply(entry.group, entry.kind, wanted.document), "metadata": metadata}
 
-    def _explain(self, entry: InventoryEntry, error: KubeError) -> str:
+    def _explain(self, entry: InventoryEntry, wanted: KubernetesObject, error: KubeError) -> str:
         fields = immutable_fields(error) if isinstance(error, Invalid) else ()
-        return way_out(entry, fields, self._recreate_annotation) if fields else explained(error)
+        return way_out(entry, wanted.document, fields, self._recreate_annotation) if fields else explained(error)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

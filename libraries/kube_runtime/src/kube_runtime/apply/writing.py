@@ -103,26 +103,31 @@ class ObjectWriter:
         Tried once: the next apply begins anew.
         """
         fields = immutable_fields(refusal)
-        if fields and not (may_delete and may_recreate(target.entry, target.document, self.recreate_annotation)):
+        if fields and not may_delete:
             raise refusal
         try:
             live = await self.client.get(target.resource, *target.place)
             if not fields:
                 return Written(*await self._send_claiming(refusal, target, live), live)
+            if not self.may_recreate(target.entry, target.document, live):
+                raise refusal
             if await self._make_way(target, live):
                 return Written(*await self._send(target), live)
         except ClusterUnreachable:
             raise
         except KubeError:
             raise refusal from None
-        if fields and self.owns(target.entry, live):
-            why = f"it is deleted to be created anew with another {', '.join(fields)}; waiting until it is gone"
-            raise AlreadyExists(409, "AlreadyExists", why)
-        raise refusal
+        why = f"it is deleted to be created anew with another {', '.join(fields)}; waiting until it is gone"
+        raise AlreadyExists(409, "AlreadyExists", why)
+
+    def may_recreate(self, entry: InventoryEntry, document: JsonObject, live: JsonObject) -> bool:
+        """Tell whether an object of which a field may not be changed may be deleted for that."""
+        managers = {self.field_manager, *self.former_managers}
+        return self.owns(entry, live) and may_recreate(entry, document, self.recreate_annotation, live, managers)
 
     async def _make_way(self, target: ObjectTarget, live: JsonObject) -> bool:
         """Delete an object that is to be created anew; tell whether it is gone."""
-        if live["metadata"].get("deletionTimestamp") or not self.owns(target.entry, live):
+        if live["metadata"].get("deletionTimestamp"):
             return False
         uid = live["metadata"].get("uid")
         return await self.client.delete(target.resource, *target.place, uid=uid) is None
