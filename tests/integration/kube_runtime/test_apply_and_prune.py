@@ -75,6 +75,26 @@ async def test_unchanged_objects_are_read_and_not_written(kcp: Any, namespace: s
     assert after["GET"] - before["GET"] == 15
 
 
+async def test_job_that_deletes_itself_once_it_is_done_runs_once(client: Client, namespace: str) -> None:
+    def job(image: str) -> dict[str, Any]:
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": image}]}
+        spec = {"ttlSecondsAfterFinished": 0, "template": {"spec": pod}}
+        metadata = {"name": "once", "namespace": namespace}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+    jobs = await client.mapper.resource("batch/v1", "Job")
+    made = applier(client)
+    first = await made.apply(parse_objects(as_text(job("x:1"))))
+    await client.delete(jobs, "once", namespace)
+
+    again = await made.apply(parse_objects(as_text(job("x:1"))), first.inventory)
+
+    assert [each.action for each in again.outcomes] == ["unchanged"]
+    assert (await client.list(jobs, namespace)).items == ()
+    changed = await made.apply(parse_objects(as_text(job("x:2"))), again.inventory)
+    assert [each.action for each in changed.outcomes] == ["created"]
+
+
 async def test_drift_is_corrected_and_a_change_of_status_is_none(client: Client, namespace: str) -> None:
     applies = applier(client)
     objects = parse_objects(as_text(config_map("a", namespace, x="1")))

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
-from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply
+from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply, removes_itself
 from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.memory import ApplyMemory, digest_of
@@ -258,6 +258,8 @@ class Applier:
                 if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
                     before = await wait_established(self._client, resource, before)
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
+            if before is None and same and removes_itself(document):
+                return ObjectOutcome(entry, wanted.index, "unchanged")
         is_known = entry.identity in terms.known or self._memory.knows(entry)
         may_delete = entry.identity not in terms.found
         done = await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)

@@ -49,6 +49,11 @@ def content_to_apply(group: str, kind: str, document: Mapping[str, Any]) -> Json
             return content
 
 
+def removes_itself(document: Mapping[str, Any]) -> bool:
+    """Tell whether a server deletes an object once it is done, as a Job: applied again, it would run again."""
+    return document["kind"] == "Job" and "ttlSecondsAfterFinished" in (document.get("spec") or {})
+
+
 def _secret(content: JsonObject) -> JsonObject:
     """Return a Secret with `data` alone. What is no text is left to the server to refuse."""
     texts, data = content.get("stringData"), content.get("data") or {}
