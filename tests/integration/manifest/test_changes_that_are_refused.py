@@ -2,14 +2,15 @@
 
 import base64
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
-from kube_runtime import ApiError, Resource
+from kube_runtime import ApiError, Resource, ServerUnavailable
 from lifecycle_manager_api import names
-from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, ROLE_BINDINGS, SECRETS, SERVICES, WEBHOOKS
+from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, ROLE_BINDINGS, SECRETS, SERVICES, WEBHOOKS
 from tests.manifest_clusters import KEY, Modules
-from tests.modules import Document
+from tests.modules import Document, default_module_cr, group_of, module_crs, operator
 from tests.waiting import eventually
 
 SKR = names.SKR_NAMESPACE
@@ -142,6 +143,68 @@ async def test_webhook_of_the_former_version_does_not_keep_the_new_one_out(world
     assert (await world.skr.get(CONFIG_MAPS, "gated", SKR))["data"] == {"x": "2"}
     assert "gates" not in [each["metadata"]["name"] for each in (await world.skr.list(WEBHOOKS)).items]
     await remove(world)
+
+
+async def guarded(world: Modules, *operations: str) -> list[Document]:
+    """Install a module with a webhook of its kind that nobody serves; return its objects without that."""
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "x"}}, "template": pod}
+    objects = [operator("meadow", "1")[0], thing("apps/v1", "Deployment", "manager", spec=spec)]
+    await world.want(objects, resource=default_module_cr("meadow"))
+    await world.reconcile()
+    held = {"metadata": {"finalizers": ["example.com/manager"]}}
+    await world.skr.merge_patch(module_crs("meadow"), "default", held, SKR)
+    rule = {"apiGroups": [group_of("meadow")], "apiVersions": ["*"], "resources": ["*"], "operations": operations}
+    _, webhook = gate(1)
+    await world.want([*objects, {**webhook, "webhooks": [{**webhook["webhooks"][0], "rules": [rule]}]}])
+    await world.reconcile()
+
+    async def guards() -> bool:
+        try:
+            await world.skr.merge_patch(module_crs("meadow"), "default", {}, SKR, dry_run=True)
+        except ServerUnavailable:
+            return True
+        return False
+
+    await eventually(guards, what="the server calls the webhook")
+    return objects
+
+
+async def goes(world: Modules) -> bool:
+    with suppress(ApiError):
+        await world.reconcile()
+    return await world.manifest() is None
+
+
+@pytest.mark.parametrize("operations", [("UPDATE",), ("UPDATE", "DELETE")])
+async def test_webhook_of_a_missing_manager_does_not_block_the_removal(
+    world: Modules, operations: tuple[str, ...]
+) -> None:
+    await guarded(world, *operations)
+    await world.skr.delete(DEPLOYMENTS, "manager", SKR)
+    await world.delete()
+
+    await eventually(partial(goes, world), within=60, what="the module is removed")
+
+    assert "gates" not in [each["metadata"]["name"] for each in (await world.skr.list(WEBHOOKS)).items]
+
+
+async def test_new_version_comes_while_the_webhook_of_the_module_refuses_its_removal(world: Modules) -> None:
+    objects = await guarded(world, "UPDATE", "DELETE")
+    await world.delete()
+    assert not await goes(world)
+    assert "failed calling webhook" in (await world.condition()).message
+    await world.want(objects)
+
+    await eventually(partial(becomes_deleted, world), within=60, what="the Module CR is being deleted")
+
+    await world.skr.merge_patch(module_crs("meadow"), "default", {"metadata": {"finalizers": None}}, SKR)
+    await eventually(partial(goes, world), within=60, what="the module is removed")
+
+
+async def becomes_deleted(world: Modules) -> bool:
+    await goes(world)
+    return "deletionTimestamp" in (await world.skr.get(module_crs("meadow"), "default", SKR))["metadata"]
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])

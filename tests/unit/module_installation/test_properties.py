@@ -221,7 +221,7 @@ class Removing:
         left = self.data.draw(st.sets(st.sampled_from(entries)), label="still there") if entries else set()
         self.deleted |= {*entries} - left
         self.inventory -= {*entries} - left
-        removal = planned.after_deleting(found, tuple(sorted(left)))
+        removal = planned.after_deleting(found, tuple(sorted(self.inventory)))
         removed = ApplyResult((), tuple(sorted(left)))
         return replace(seen, inventory=tuple(sorted(self.inventory)), removal=removal, removed=removed)
 

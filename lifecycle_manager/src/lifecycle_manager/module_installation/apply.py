@@ -11,13 +11,16 @@ from kube_runtime import (
     AlreadyExists,
     Client,
     ClusterUnreachable,
+    Forbidden,
     Informer,
+    Invalid,
     InventoryEntry,
     JsonObject,
     KindUnknown,
     KubeError,
     NotFound,
     Result,
+    ServerUnavailable,
     once_each,
 )
 from kube_runtime.tracing import part
@@ -216,11 +219,16 @@ class ManifestEngine(SetEngine[Manifest]):
                 module.request.state.settled = ""
                 removed = await module.delete(inventory)
                 removed.raise_first_failure()
-                after = after_deleting(_removal(seen), removed.inventory)
+                after = after_deleting(_removal(seen), module.inventory)
                 return current(module, seen, removed=removed, removal=after)
             case _:
                 with module.part(type(step).__name__):
-                    return await self._on_module_crs(module, seen, step)
+                    try:
+                        return await self._on_module_crs(module, seen, step)
+                    except (Forbidden, Invalid, ServerUnavailable) as refusal:
+                        if not isinstance(step, steps.DeleteDefaultCRs | steps.StripFinalizers):
+                            raise
+                        return _removing(seen, refused=refusal)
 
     async def _on_module_crs(
         self, module: ModuleSet, seen: ManifestSnapshot, step: steps.ModuleCrStep

@@ -2,9 +2,9 @@
 
 The order of the lines is the rule.
 
-May delete: a module that is removed. First its default Module CR, while the manager can still clean up; nothing else
-while users have objects of its kinds, which the CRD would take along, or it has ModuleConfigs; then its objects; its
-CRDs last. As long as something blocks it, the module keeps running and gets new versions: its manager may need one to
+May delete: a module that is removed. First its default Module CR, while the manager can still clean up, and webhooks
+that refuse that as no manager serves them; nothing else while users have objects of its kinds, which the CRD would take
+along, or it has ModuleConfigs; then its objects; its CRDs last. As long as something blocks it, the module keeps running and gets new versions: its manager may need one to
 clean up. None of it while the brake holds the deletion (`skr.brake`). Only from the inventory, and never what
 another module has: that is handed over to it. Nor what existed before: that is released to the users.
 """
@@ -18,7 +18,7 @@ from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
-from lifecycle_manager.module_installation.ending import braked, held_by_others, waiting
+from lifecycle_manager.module_installation.ending import braked, failed, held_by_others, waiting
 from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.reading import crd_of
 from lifecycle_manager.module_installation.snapshot import (
@@ -42,6 +42,9 @@ from lifecycle_manager.module_sources import source_in
 from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, listed, without
 from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager_api import names
+
+_WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
+_UNSERVED = "Internal error occurred: failed calling webhook"
 
 
 def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
@@ -70,14 +73,29 @@ def _removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
 
 
-def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | None:
-    """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them."""
-    if undeleted := tuple(cr for cr, live in found.default_crs if not is_being_deleted(live)):
+def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDone | None:
+    """First the default Module CRs. Their finalizers are removed only if no manager is left to act on them.
+
+    Nor does anybody serve the module's webhooks then: those that can't be called and so refuse that are deleted before.
+    """
+    undeleted = tuple(cr for cr, live in found.default_crs if not is_being_deleted(live))
+    if undeleted and found.refused is None:
         return steps.DeleteDefaultCRs(undeleted)
     blocked = tuple((cr, live) for cr, live in found.default_crs if has_finalizers(live))
-    if blocked and found.manager_missing is None:
+    if (blocked or found.refused) and found.manager_missing is None:
         return steps.CheckManagersMissing(_running(seen))
-    return steps.StripFinalizers(blocked) if blocked and found.manager_missing else None
+    if found.refused is None:
+        return steps.StripFinalizers(blocked) if blocked and found.manager_missing else None
+    if seen.removed is not None:
+        return failed(seen, found.refused)  # the server may not have learned yet that there is no webhook any more
+    webhooks = _own_webhooks(seen) if found.manager_missing and _UNSERVED in found.refused.message else ()
+    return DeleteObjects(webhooks) if webhooks else None
+
+
+def _own_webhooks(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
+    """Return the webhooks that nobody but the module has."""
+    own = tuple(each for each in seen.inventory if each.kind in _WEBHOOKS and each.identity not in seen.found)
+    return without(own, next_owners(own, seen.others))
 
 
 def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
@@ -108,6 +126,8 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDo
         return waiting(seen, f"delete them first: {listed(in_use)}", needs_users=True)
     if seen.configured_in_use:
         return waiting(seen, "; ".join(seen.configured_in_use), needs_users=True)
+    if found.refused is not None:
+        return failed(seen, found.refused)
     if found.default_crs:
         return waiting(seen, f"waiting for deletion of {listed([str(cr) for cr, _ in found.default_crs])}")
     if deleting:
@@ -175,12 +195,13 @@ def _objects(seen: ManifestSnapshot, found: Removal) -> ManifestStep | RemoveFin
     return DeleteObjects(stage) if stage or not found.objects_deleted else RemoveFinalizer()
 
 
-def after_deleting(found: Removal, remaining: tuple[InventoryEntry, ...]) -> Removal:
-    """Return what is known after objects were deleted, of which some may remain.
+def after_deleting(found: Removal, inventory: tuple[InventoryEntry, ...]) -> Removal:
+    """Return what is known after objects were deleted; the inventory is what remains.
 
     Users may have created objects meanwhile: they are listed again before the CRDs are deleted.
     """
-    if remaining:
+    found = replace(found, refused=None)
+    if any(found.objects_deleted or not is_crd(each) for each in inventory):
         return found
     return replace(found, objects_deleted=True, users_objects=found.users_objects if found.objects_deleted else None)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 from kube_runtime import (
+    ApiError,
     ApplyResult,
     Causes,
     Clock,
@@ -53,6 +54,7 @@ class Removal:
     """What a removal has found and done.
 
     - `kinds`: the kinds of the module; `default_crs`: the default Module CRs that exist
+    - `refused`: why a default Module CR can't be deleted, or not without its finalizers
     - `manager_missing`: nothing that runs the module exists; None before that is known
     - `users_objects`: objects of the module's kinds that are not its own; None before they were listed
     - `objects_deleted`: all objects but CRDs are deleted; `upgraded`: the version that the Manifest names was brought
@@ -60,6 +62,7 @@ class Removal:
 
     kinds: tuple[Resource[JsonObject], ...]
     default_crs: tuple[tuple[KindObject, JsonObject], ...] = ()
+    refused: ApiError | None = None
     manager_missing: bool | None = None
     users_objects: tuple[str, ...] | None = None
     objects_deleted: bool = False
