@@ -39,11 +39,13 @@ class RecordedSet:
     - `wanted`: what the texts resolve to, by default each object in the namespace that it names
     - `failing`: the names of objects that the SKR refuses
     - `there`: objects that are in the SKR before they are applied
+    - `in_use`: what stays when it is pruned, as it contains objects
     """
 
     wanted: frozenset[InventoryEntry] | None = None
     failing: Collection[str] = ()
     there: Collection[InventoryEntry] = ()
+    in_use: Collection[InventoryEntry] = ()
     applied: list[Applied] = field(default_factory=list)
     recorded: list[tuple[InventoryEntry, ...]] = field(default_factory=list)
     released: list[InventoryEntry] = field(default_factory=list)
@@ -104,9 +106,10 @@ class RecordedObjects(SkrObjects):
 
     async def prune(self, applied: ApplyResult, entries: tuple[InventoryEntry, ...]) -> ApplyResult:
         self.world.requests.append("prune")
-        self.world.pruned += entries
-        outcomes = tuple(each for each in applied.outcomes if each.entry not in entries)
-        return ApplyResult(outcomes, without(applied.inventory, entries))
+        gone = [each for each in entries if each not in self.world.in_use]
+        self.world.pruned += gone
+        outcomes = tuple(each for each in applied.outcomes if each.entry not in gone)
+        return ApplyResult(outcomes, without(applied.inventory, gone))
 
     async def delete(
         self, entries: Collection[InventoryEntry], *, in_removal: Callable[[], Collection[str]] = frozenset

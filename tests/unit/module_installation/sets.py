@@ -27,15 +27,12 @@ from tests.sets import NO_OTHER_SETS, RecordedSet, RecordedWrites
 class RecordedModule(RecordedSet):
     """A module in an SKR without a server.
 
-    - `rendering`: the objects of its version; `others`: the other modules of the SKR
-    - `in_use`: the CRDs that have objects
+    `rendering` are the objects of its version, `others` the other modules of the SKR.
     """
 
     rendering: RenderedModule
     others: tuple[Holder, ...] = ()
-    in_use: frozenset[InventoryEntry] = frozenset()
     handed_over: list[InventoryEntry] = field(default_factory=list)
-    listed: list[InventoryEntry] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,12 +52,6 @@ class RecordedEngine(ManifestEngine):
         self.world.requests.append("hand over")
         self.world.handed_over += shared
         module.remember(without(module.inventory, shared))
-
-    async def contents_of(
-        self, _module: ModuleSet, crds: tuple[InventoryEntry, ...]
-    ) -> Mapping[InventoryEntry, tuple[str, ...]]:
-        self.world.listed += crds
-        return {each: ("mine",) if each in self.world.in_use else () for each in crds}
 
     async def judge(self, _module: ModuleSet, seen: ManifestSnapshot) -> ManifestSnapshot:
         return replace(seen, managers=(ManagerView("Deployment manager", None),))

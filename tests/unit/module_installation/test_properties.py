@@ -321,8 +321,6 @@ def check_installation(
     may_be_why = {WEBHOOK} if failing else pruned
     assert pruned <= may_be_why, "in a round with failures only what can refuse an apply is pruned"
     assert pruned <= has - wanted - handed_over - found
-    assert not pruned & world.in_use, "a CRD with objects stays"
-    assert set(filter(is_crd, pruned)) <= {*world.listed}
 
 
 @given(
@@ -331,29 +329,26 @@ def check_installation(
     found=SUBSETS,
     shared=SUBSETS,
     failing=st.just(set()) | SUBSETS,
-    in_use=st.sets(st.sampled_from(tuple(CRDS))),
 )
-def test_installation_prunes_what_left_the_module_and_nothing_shared_or_in_use(
+def test_installation_prunes_what_left_the_module_and_nothing_shared(
     wanted: set[InventoryEntry],
     has: set[InventoryEntry],
     found: set[InventoryEntry],
     shared: set[InventoryEntry],
     failing: set[InventoryEntry],
-    in_use: set[InventoryEntry],
 ) -> None:
     world = RecordedModule(
         wanted=frozenset(wanted),
         failing={each.name for each in failing},
         rendering=rendering(wanted),
         others=(holder(shared, manages=True),),
-        in_use=frozenset(in_use),
     )
     installed(snapshot(has, found), world)
     check_installation(world, wanted, has, found)
     assert {*world.handed_over} == (has - wanted) & shared
     has_failed = bool(wanted & failing)
     leaving = has - wanted - shared
-    left_over = leaving - in_use - found
+    left_over = leaving - found
     assert {*world.pruned} == (left_over & {WEBHOOK} if has_failed else left_over)
     assert {*world.released} == (set() if has_failed else leaving & found)
     left = (has | wanted) - {*world.pruned, *world.handed_over, *world.released}

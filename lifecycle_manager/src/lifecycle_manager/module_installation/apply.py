@@ -41,7 +41,6 @@ from lifecycle_manager.module_installation.reading import (
     default_crs,
     foreign_kind,
     module_kinds,
-    objects_of_crd,
     objects_of_kinds,
     own_kind,
     read_manager,
@@ -145,21 +144,13 @@ class ManifestEngine(SetEngine[Manifest]):
         if check_all:
             wait = until_check(kyma_of_manifest(resource), self.options.interval_seconds, now=seen.now)
             state.next_check = seen.seconds + wait
-        crd_objects = await self.contents_of(module, rules.leaving_crds(seen, applied))
-        applied = await module.prune(applied, rules.spared(crd_objects, module.wanted, module.leftover))
+        applied = await module.prune(applied)
         state.settled = "" if applied.failed or terminating(applied) else rendering.fingerprint
         if applied.changed:
             counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}
             of_module = {"module": module_of_manifest(resource), "version": resource.spec.version}
             log.info("module applied", kyma=kyma_of_manifest(resource), **of_module, **counts)
-        return current(module, seen, applied=applied, crd_objects=crd_objects, next_check=state.next_check)
-
-    async def contents_of(
-        self, module: ModuleSet, crds: tuple[InventoryEntry, ...]
-    ) -> Mapping[InventoryEntry, tuple[str, ...]]:
-        """Name the objects of CRDs that the module no longer has, but for those that leave it too. Raises KubeError."""
-        skr, own = await module.skr(), identities(module.leftover) - module.found
-        return {crd: await objects_of_crd(skr, crd.name, own) for crd in crds}
+        return current(module, seen, applied=applied, next_check=state.next_check)
 
     async def judge(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestSnapshot:
         """Return with what runs the module, and its default Module CR, which is created where it never was.

@@ -69,8 +69,7 @@ def held_by_others(seen: ManifestSnapshot) -> ManifestDone:
 def installed(seen: ManifestSnapshot) -> ManifestDone:
     """Return the end where the objects are applied, or some were refused: what was found out says whether it runs."""
     manifest, applied, managers = seen.resource, seen.applied, seen.managers or ()
-    held = {entry: found for entry, found in seen.crd_objects.items() if found} if applied is not None else {}
-    held |= {each.entry: each.contents for each in (applied.held if applied is not None else ())}
+    held = {each.entry: each.contents for each in (applied.held if applied is not None else ())}
     view = Seen(
         applied.inventory if applied is not None else seen.inventory,
         failures=tuple(map(failure_message, applied.failed)) if applied is not None else (),

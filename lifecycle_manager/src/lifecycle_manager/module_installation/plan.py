@@ -4,9 +4,10 @@ The order of the lines is the rule.
 
 May delete: a module that is removed. First its default Module CR, while the manager can still clean up, and webhooks
 that refuse that as no manager serves them; nothing else while users have objects of its kinds, which the CRD would take
-along, or it has ModuleConfigs; then its objects; its CRDs last. As long as something blocks it, the module keeps running and gets new versions: its manager may need one to
-clean up. None of it while the brake holds the deletion (`skr.brake`). Only from the inventory, and never what
-another module has: that is handed over to it. Nor what existed before: that is released to the users.
+along, or it has ModuleConfigs; then its objects; its CRDs last. As long as something blocks it, the module keeps
+running and gets new versions: its manager may need one to clean up. None of it while the brake holds the deletion
+(`skr.brake`). Only from the inventory, and never what another module has: that is handed over to it. Nor what existed
+before: that is released to the users.
 """
 
 from dataclasses import replace

@@ -115,12 +115,6 @@ async def objects_of_kinds(
     return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own, owners)])
 
 
-async def objects_of_crd(skr: Client, crd: str, own: Collection[Identity]) -> tuple[str, ...]:
-    """Name all objects of the kind that a CRD defines, but for one's own. Raises KubeError."""
-    resource = await kind_defined_by(skr, crd)
-    return tuple(await _objects_of(skr, resource, own, ())) if resource is not None else ()
-
-
 async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
     """Return the kind that a CRD defines, in a version that is served; None where the CRD is gone.
 

@@ -5,10 +5,7 @@ webhook; no CRD that has objects, nor, without another operator, anything beside
 what another module has: that is handed over to it. Nor what existed before: that is released to the users.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-
-from kube_runtime import ApplyResult, InventoryEntry
-from kube_runtime.apply.order import ends_running
+from kube_runtime import InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, orphaned_in, refused
@@ -17,8 +14,6 @@ from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was
 from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, ready_version, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, WaitForCheck
 from lifecycle_manager.module_sources import Source, source_in
-from lifecycle_manager.object_set.inventory import is_crd
-from lifecycle_manager.object_set.rules import kept
 from lifecycle_manager_api import State, boolean, names
 
 
@@ -77,25 +72,6 @@ def namespaces(seen: ManifestSnapshot, intended: tuple[InventoryEntry, ...]) -> 
     namespace, default = seen.options.namespace, seen.default_cr
     used = {*(each.namespace for each in intended), default.namespace if default is not None else ""}
     return (seen.default_namespace,) if namespace != names.SKR_NAMESPACE and namespace in used else ()
-
-
-def leaving_crds(seen: ManifestSnapshot, applied: ApplyResult) -> tuple[InventoryEntry, ...]:
-    """Return the CRDs that a new version no longer has, and that are pruned where they have no objects."""
-    going = () if applied.failed else kept(applied)
-    return tuple(each for each in going if is_crd(each) and each.identity not in seen.found)
-
-
-def spared(
-    crd_objects: Mapping[InventoryEntry, Collection[str]],
-    wanted: Iterable[InventoryEntry],
-    leftover: tuple[InventoryEntry, ...],
-) -> tuple[InventoryEntry, ...]:
-    """Return what stays although a new version lacks it: CRDs that have objects.
-
-    Where no other operator comes, all else stays with them: nobody else may act on the finalizers of these objects.
-    """
-    in_use = tuple(crd for crd, contents in crd_objects.items() if contents)
-    return leftover if in_use and ends_running(leftover, wanted) else in_use
 
 
 def reads_managers(seen: ManifestSnapshot) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -77,7 +77,6 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     - `announced`: the objects of the inventory that events reported
     - `next_check`: when every object is to be read, once that is known; monotonic, as `seconds`
     - `others`: the other modules of the SKR, as read last
-    - `crd_objects`: the objects of CRDs that are no longer in the module
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
     - `applied`, `removed`: the results of an apply with its pruning, and of a deletion
     - `module_configs`: those of the module, while it is being removed from a Kyma that stays
@@ -92,7 +91,6 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     rendering: RenderedModule | None = None
     source_error: SourceError | None = None
     next_check: float | None = None
-    crd_objects: Mapping[InventoryEntry, tuple[str, ...]] = field(default_factory=dict)
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
     removal: Removal | None = None

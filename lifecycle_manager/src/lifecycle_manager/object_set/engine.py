@@ -220,12 +220,12 @@ class ObjectSet(Generic[Owner]):
             self.found -= identities(each.entry for each in result.outcomes if each.action == "created")
             return result
 
-    async def prune(self, applied: ApplyResult, spared: Iterable[InventoryEntry] = ()) -> ApplyResult:
-        """Delete objects that are no longer wanted, but for what is spared, and release those that existed before.
+    async def prune(self, applied: ApplyResult) -> ApplyResult:
+        """Delete objects that are no longer wanted, and release those that existed before.
 
         No Namespace and no CRD that contains objects: these are named in the status. Raises KubeError.
         """
-        leaving = rules.leaving(applied, self.found, self.seen.rules, spared)
+        leaving = rules.leaving(applied, self.found, self.seen.rules)
         if leaving.released:
             await self.release_found(leaving.released)
             applied = rules.after_release(applied, leaving.released)

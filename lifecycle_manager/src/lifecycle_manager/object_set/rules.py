@@ -2,11 +2,11 @@
 
 Nothing is applied that the module may not have by its policy, nor any of the Lifecycle Manager's own objects.
 
-May delete: objects that an apply has kept although they are no longer wanted and that the module may have, and none
-that the domain spares. In a round with a failure only what may be the reason for it: webhooks, policies, quotas.
-Objects that existed in the cluster before the set had them are released instead: with their present values, without
-labels, annotations and managed fields of the Lifecycle Manager. So is a Namespace with objects of others when its set
-is removed. If only a new version lacks it, it waits until these objects are gone, as a CRD with objects does always.
+May delete: objects that an apply has kept although they are no longer wanted and that the module may have. In a round
+with a failure only what may be the reason for it: webhooks, policies, quotas. Objects that existed in the cluster
+before the set had them are released instead: with their present values, without labels, annotations and managed fields
+of the Lifecycle Manager. So is a Namespace with objects of others when its set is removed. If only a new version lacks
+it, it waits until these objects are gone, as a CRD with objects does always.
 """
 
 from collections.abc import Collection, Iterable
@@ -78,11 +78,9 @@ class LeftOver(NamedTuple):
     pruned: tuple[InventoryEntry, ...]
 
 
-def leaving(
-    applied: ApplyResult, found: Collection[Identity], rules: ModuleRules | None, spared: Iterable[InventoryEntry] = ()
-) -> LeftOver:
-    """Return how objects leave the SKR that are no longer wanted, but for what is spared."""
-    left = without(kept(applied), spared)
+def leaving(applied: ApplyResult, found: Collection[Identity], rules: ModuleRules | None) -> LeftOver:
+    """Return how objects leave the SKR that are no longer wanted."""
+    left = kept(applied)
     released = () if applied.failed else among(left, found)
     pruned = without(left, among(left, found))
     if applied.failed:

@@ -58,9 +58,20 @@ async def objects_of_crd(client: Client, crd: JsonObject, own: Collection[Identi
 
     Whoever acts on their finalizers has to stay until they are gone. Raises KubeError, but never NotFound.
     """
-    return await _of_crd(
+    if condition_of(crd, "Established").get("status") != "True":
+        return ()  # it was never served
+    spec = crd["spec"]
+    # A version that objects are stored in needs no conversion, by a webhook that may be gone.
+    served = sorted((each for each in spec["versions"] if each.get("served")), key=lambda each: not each.get("storage"))
+    if not served:
+        return ("objects that can't be listed, as none of its versions is served",)
+    kind, plural = spec["names"]["kind"], spec["names"]["plural"]
+    resource = Resource(
+        _Contained, spec["group"], served[0]["name"], kind, plural, namespaced=spec["scope"] == "Namespaced"
+    )
+    return await _of_kinds(
         client,
-        crd,
+        [resource],
         lambda resource, metadata: (
             _identity(resource, metadata) in own or goes_with(own, metadata.namespace, metadata.owner_references)
         ),
@@ -82,12 +93,12 @@ def goes_with(own: Collection[Identity], namespace: str, owner_references: Itera
 async def contents_of(client: Client, entry: InventoryEntry, live: JsonObject) -> tuple[str, ...]:
     """Name objects that would be deleted with a Namespace or CustomResourceDefinition; nothing for other kinds.
 
-    Objects that are being deleted don't count, nor do those in a Namespace that have an owner, or that every Namespace
-    gets. Raises KubeError where that is not known, but never NotFound.
+    In a Namespace objects don't count that are being deleted, have an owner, or that every Namespace gets. Raises
+    KubeError where that is not known, but never NotFound.
     """
     if (entry.group, entry.kind) == NAMESPACE:
         return await _in_namespace(client, entry.name)
-    return await _of_crd(client, live, _is_leaving) if (entry.group, entry.kind) == CRD else ()
+    return await objects_of_crd(client, live, ()) if (entry.group, entry.kind) == CRD else ()
 
 
 async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
@@ -97,21 +108,6 @@ async def _in_namespace(client: Client, namespace: str) -> tuple[str, ...]:
     groups = await _discovered("/apis", client.mapper.groups())
     kinds = await _all(_kinds_of(client, _api_versions(each)) for each in groups)
     return await _of_kinds(client, [each for found in kinds for each in found], _goes_along, namespace)
-
-
-async def _of_crd(client: Client, crd: JsonObject, left_out: LeftOut) -> tuple[str, ...]:
-    if condition_of(crd, "Established").get("status") != "True":
-        return ()  # it was never served
-    spec = crd["spec"]
-    # A version that objects are stored in needs no conversion, by a webhook that may be gone.
-    served = sorted((each for each in spec["versions"] if each.get("served")), key=lambda each: not each.get("storage"))
-    if not served:
-        return ("objects that can't be listed, as none of its versions is served",)
-    kind, plural = spec["names"]["kind"], spec["names"]["plural"]
-    resource = Resource(
-        _Contained, spec["group"], served[0]["name"], kind, plural, namespaced=spec["scope"] == "Namespaced"
-    )
-    return await _of_kinds(client, [resource], left_out)
 
 
 async def _kinds_of(client: Client, api_versions: Iterable[str]) -> list[Resource[_Contained]]:
@@ -161,16 +157,12 @@ def _identity(resource: Resource[_Contained], metadata: _Metadata) -> Identity:
     return (resource.group, resource.kind, metadata.namespace, metadata.name)
 
 
-def _is_leaving(_resource: Resource[_Contained], metadata: _Metadata) -> bool:
-    return bool(metadata.deletion_timestamp)
-
-
 def _goes_along(resource: Resource[_Contained], metadata: _Metadata) -> bool:
     """Tell whether an object in a Namespace is being deleted, or belongs to another one, or to every Namespace."""
     annotations: Mapping[str, str] = metadata.annotations or {}
     is_core = not resource.group
     return (
-        _is_leaving(resource, metadata)
+        bool(metadata.deletion_timestamp)
         or bool(metadata.owner_references)
         or (is_core and (resource.kind, metadata.name) in _OF_EVERY_NAMESPACE)
         or (is_core and resource.kind == "Secret" and annotations.get(_ACCOUNT_OF_TOKEN) == "default")
