@@ -4,7 +4,8 @@ import math
 from collections.abc import Collection
 from datetime import timedelta
 
-from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, once_each
+from kube_runtime import ApplyResult, InventoryEntry, once_each
+from kube_runtime.apply.removal import is_there
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses
@@ -132,12 +133,8 @@ def terminating(applied: ApplyResult, held: Collection[InventoryEntry] = ()) -> 
         for each in applied.outcomes
         if each.error is None
         and each.entry not in held
-        and (_is_left(each) if each.index is None else each.live is not None and is_being_deleted(each.live))
+        and (is_there(each) if each.index is None else each.live is not None and is_being_deleted(each.live))
     )
-
-
-def _is_left(outcome: ObjectOutcome) -> bool:
-    return outcome.live is not None or outcome.action == "kept"
 
 
 def orphaned_in(seen: ManifestSnapshot) -> float:

@@ -89,14 +89,9 @@ def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | Manif
         return steps.StripFinalizers(blocked) if blocked and found.manager_missing else None
     if seen.removed is not None:
         return failed(seen, found.refused)  # the server may not have learned yet that there is no webhook any more
-    webhooks = _own_webhooks(seen) if found.manager_missing and _UNSERVED in found.refused.message else ()
-    return DeleteObjects(webhooks) if webhooks else None
-
-
-def _own_webhooks(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
-    """Return the webhooks that nobody but the module has."""
     own = tuple(each for each in seen.inventory if each.kind in _WEBHOOKS and each.identity not in seen.found)
-    return without(own, next_owners(own, seen.others))
+    own = without(own, next_owners(own, seen.others))
+    return DeleteObjects(own) if own and found.manager_missing and _UNSERVED in found.refused.message else None
 
 
 def _running(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:

@@ -195,22 +195,21 @@ class Applier:
         return (*found, *pruned)
 
     async def _differ(self, wanted: KubernetesObject, own: Collection[Identity]) -> ObjectDifference:
-        entry, before = _unresolved_entry(wanted), None
+        entry, before, document = _unresolved_entry(wanted), None, dict[str, Any]()
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
             entry = self._entry(wanted, resource)
-            before = await self._read(resource, entry)
+            document, before = self._document(wanted, entry), await self._read(resource, entry)
             after = await self._client.apply(
                 resource,
                 entry.name,
-                self._document(wanted, entry),
+                document,
                 entry.namespace or None,
                 field_manager=self._field_manager,
                 dry_run=True,
             )
         except KubeError as error:
             fields = immutable_fields(error) if isinstance(error, Invalid) and before is not None else ()
-            document = self._document(wanted, entry)
             if fields and entry.identity in own and self._writer.may_recreate(entry, document, before or {}):
                 return ObjectDifference(entry, wanted.index, "recreate", error=unchangeable(fields))
             return ObjectDifference(entry, wanted.index, "fail", error=self._explain(entry, wanted, error))

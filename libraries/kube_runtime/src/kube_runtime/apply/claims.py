@@ -18,6 +18,7 @@ from kube_runtime.resource import JsonObject
 DUPLICATE = "FieldValueDuplicate"
 TYPE_INVALID = "FieldValueTypeInvalid"
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
+_LEFT_OUT = object()
 _NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
@@ -79,18 +80,15 @@ def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
 
     The number of an item is that in an object which nobody has seen: the same place in all items counts.
     """
-    if not place:
+    if not place or wanted is _LEFT_OUT:
         return fields
     step, *rest = place
     found: dict[str, Entry] = {}
     for path, below in fields.items():
         if step.startswith("["):
             item = item_at(wanted, path) if isinstance(wanted, list | tuple) and path.startswith("k:") else None
-        elif path == f"f:{step}" and isinstance(wanted, Mapping) and step not in wanted:
-            found[path] = below
-            continue
         else:
-            item = wanted.get(step) if isinstance(wanted, Mapping) and path == f"f:{step}" else None
+            item = wanted.get(step, _LEFT_OUT) if isinstance(wanted, Mapping) and path == f"f:{step}" else None
         if item is not None and (taken := _at(below, rest, item)) is not None:
             found[path] = taken
     return found or None

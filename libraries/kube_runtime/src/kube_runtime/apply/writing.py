@@ -111,7 +111,8 @@ class ObjectWriter:
                 return Written(*await self._send_claiming(refusal, target, live), live)
             if not self.may_recreate(target.entry, target.document, live):
                 raise refusal
-            if await self._make_way(target, live):
+            uid, is_going = live["metadata"].get("uid"), live["metadata"].get("deletionTimestamp")
+            if not is_going and await self.client.delete(target.resource, *target.place, uid=uid) is None:
                 return Written(*await self._send(target), live)
         except ClusterUnreachable:
             raise
@@ -124,13 +125,6 @@ class ObjectWriter:
         """Tell whether an object of which a field may not be changed may be deleted for that."""
         managers = {self.field_manager, *self.former_managers}
         return self.owns(entry, live) and may_recreate(entry, document, self.recreate_annotation, live, managers)
-
-    async def _make_way(self, target: ObjectTarget, live: JsonObject) -> bool:
-        """Delete an object that is to be created anew; tell whether it is gone."""
-        if live["metadata"].get("deletionTimestamp"):
-            return False
-        uid = live["metadata"].get("uid")
-        return await self.client.delete(target.resource, *target.place, uid=uid) is None
 
     async def _send_claiming(self, refusal: Invalid, target: ObjectTarget, live: JsonObject) -> tuple[JsonObject, bool]:
         """Apply a document that owns what others have where the server refuses it. What did not help is given back."""
