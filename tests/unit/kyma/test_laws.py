@@ -70,9 +70,10 @@ class Fleet:
         match action:
             case steps.ApplyManifest(manifest):
                 self.manifests[manifest.metadata.name] = manifest
-            case steps.MarkUnmanaged(name):
+            case steps.MarkUnmanaged(name, is_unmanaged):
                 held = self.manifests[name]
-                marks = {**held.metadata.annotations, names.IS_UNMANAGED: "true"}
+                marks = {key: each for key, each in held.metadata.annotations.items() if key != names.IS_UNMANAGED}
+                marks |= {names.IS_UNMANAGED: "true"} if is_unmanaged else {}
                 metadata = msgspec.structs.replace(held.metadata, annotations=marks)
                 self.manifests[name] = msgspec.structs.replace(held, metadata=metadata)
             case steps.DeleteManifest(name):

@@ -495,6 +495,12 @@ def test_unmanaged_module_keeps_its_manifest_and_comes_back() -> None:
     assert applied.manifest.spec.version == "0.1.0"
 
 
+def test_module_is_managed_again_although_its_version_is_not_offered() -> None:
+    left = builders.manifest(version="0.0.9", annotations={names.IS_UNMANAGED: "true"})
+    again = steps.MarkUnmanaged("demo-cloud-resources", is_unmanaged=False)
+    assert planned(requesting(REQUESTED, left, offer=Offer.of([], []))).changes == (again,)
+
+
 @pytest.mark.parametrize("is_configured", [True, False])
 def test_unmanaged_module_that_is_removed_stays_for_good(is_configured: bool) -> None:
     """Its ModuleConfigs and SyncResources are in force: it is not being removed, and nobody has to delete a thing."""

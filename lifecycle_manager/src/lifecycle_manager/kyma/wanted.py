@@ -57,9 +57,10 @@ class UpdateTerminatingManifest:
 
 @dataclass(frozen=True, slots=True)
 class MarkUnmanaged:
-    """Annotate the Manifest of a module that stays installed as it is."""
+    """Annotate the Manifest of a module that stays installed as it is, or take that back."""
 
     manifest: str
+    is_unmanaged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class WantedModule:
             return DeleteManifest(known.name, removed_since=since) if not known.being_deleted else None
         if known is not None and not self.resolution.module.managed:
             return MarkUnmanaged(known.name) if not is_unmanaged else None
+        if known is not None and self.wanted is None and is_unmanaged and not known.being_deleted:
+            return MarkUnmanaged(known.name, is_unmanaged=False)
         return ApplyManifest(self.wanted) if self.wanted is not None and self.to_be_written else None
 
 
@@ -299,7 +302,8 @@ def _wanted(
         if is_needed or not isinstance(error, DescriptorNotFound):
             return WantedModule(_unreadable(offer, resolution, template, manifest, there, error), manifest)
         # The version is installed, so that its descriptor is not needed.
-        component_name = _component_in(manifest) or _component_in_status(kyma, resolution.module.name)
+        in_status = (each.ocm_component_name for each in kyma.status.modules if each.name == resolution.module.name)
+        component_name = _component_in(manifest) or next(in_status, "")
         nothing = manifest is None
         return WantedModule(resolution, manifest, installs_nothing=nothing, component=component_name, resource=resource)
     wanted = wanted_manifest(
@@ -357,10 +361,6 @@ def _staying(offer: Offer, failed: Resolution, version: str) -> Resolution:
     if not version or failed.version in {"", version}:
         return replace(failed, version=version or failed.version)
     return replace(failed, version=version, template=offer.installed(failed.module.name, version))
-
-
-def _component_in_status(kyma: Kyma, module: str) -> str:
-    return next((each.ocm_component_name for each in kyma.status.modules if each.name == module), "")
 
 
 def _component_in(manifest: Manifest | None) -> str:

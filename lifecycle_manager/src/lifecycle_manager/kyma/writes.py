@@ -182,8 +182,8 @@ class KymaWrites:
             case UpdateTerminatingManifest(manifest):
                 with suppress(Conflict):  # gone: the API server finds no object with its uid
                     await apply_manifest(kcp, self.manifests, manifest)
-            case MarkUnmanaged(name):
-                patch = {"metadata": {"annotations": {names.IS_UNMANAGED: "true"}}}
+            case MarkUnmanaged(name, is_unmanaged):
+                patch = {"metadata": {"annotations": {names.IS_UNMANAGED: "true" if is_unmanaged else None}}}
                 answer = await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
                 self.manifests.wrote(answer)
             case DeleteManifest(name):
