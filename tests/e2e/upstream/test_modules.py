@@ -98,6 +98,23 @@ async def test_manifest_reconciliation(world: Product) -> None:
         await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": {"finalizers": []}}, KCP)
 
 
+async def test_edited_manifest_is_reset(world: Product) -> None:
+    async with world.offered(Module(name="edited")) as module:
+        await world.enable(module)
+        await world.installed(module)
+        before = await world.manifest(module)
+        assert before is not None
+        edit = {"spec": {"customResourcePolicy": "Ignore", "resource": {"spec": {"more": 1}}}}
+        await world.kcp.merge_patch(MANIFESTS, before.metadata.name, edit, KCP, field_manager="operator")
+
+        async def is_reset() -> bool:
+            found = await world.manifest(module)
+            return found is not None and found.spec == before.spec
+
+        await eventually(is_reset, within=20, what="the Manifest is as before")
+        await world.installed(module)
+
+
 async def default_of(world: Product, module: Module) -> tuple[str, str, str]:
     """Return the version, name and namespace of the default Module CR, as the Manifest has it."""
     manifest = await world.manifest(module)

@@ -135,7 +135,7 @@ def differs(existing: Manifest, wanted: Manifest) -> bool:
     return (
         not wanted.metadata.labels.items() <= held.labels.items()
         or not wanted.metadata.annotations.items() <= held.annotations.items()
-        or (names.IS_UNMANAGED in held.annotations) != (names.IS_UNMANAGED in wanted.metadata.annotations)
+        or names.IS_UNMANAGED in held.annotations
         or spec_differs(existing.spec, wanted.spec)
     )
 

@@ -1,14 +1,14 @@
 """Writes of Manifests in KCP."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
-from kube_runtime.apply.former_managers import merged_into
-from lifecycle_manager.contract.former import is_former, marks
+from kube_runtime.apply.field_sets import Entry, fields_of, moved
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
-from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest, spec_differs
 from lifecycle_manager_api import Manifest, as_document, joined_name, names
 
 
@@ -17,32 +17,32 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
     metadata = manifest.metadata
     manifest = named_apart(manifest, manifests.get(ObjectKey(metadata.namespace, metadata.name)))
     held = manifests.get(ObjectKey(metadata.namespace, manifest.metadata.name))
-    if held is not None and any(map(is_former, held.metadata.finalizers)):
-        await _take_fields_over(kcp, held)
     document = {key: value for key, value in as_document(manifest).items() if key != "status"}
     name, namespace = manifest.metadata.name, manifest.metadata.namespace
-    is_to_be_managed = names.IS_UNMANAGED not in manifest.metadata.annotations
-    if held is not None and names.IS_UNMANAGED in held.metadata.annotations and is_to_be_managed:  # no apply removes it
+    if held is not None and names.IS_UNMANAGED in held.metadata.annotations:  # no apply removes it
         patch = {"metadata": {"annotations": {names.IS_UNMANAGED: None}}}
         await kcp.merge_patch(MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
-    manifests.wrote(await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER))
+    written = await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER)
+    if spec_differs(written.spec, manifest.spec):  # others wrote it: a former version, an editor, a backup
+        await _take_fields_over(kcp, name, namespace)
+        written = await kcp.apply(MANIFESTS, name, document, namespace, field_manager=FIELD_MANAGER)
+    manifests.wrote(written)
 
 
-async def _take_fields_over(kcp: Client, held: Manifest) -> None:
-    """Own what the former version applied, so that this apply removes fields. Raises KubeError.
+async def _take_fields_over(kcp: Client, name: str, namespace: str) -> None:
+    """Own what others have written in the spec, so that the next apply removes fields. Raises KubeError.
 
-    It is listed by its name: its Role has no `get` (rbac/kcp.yaml).
+    It is read by a patch of nothing: its Role has no `get` (rbac/kcp.yaml).
     """
-    name, namespace = held.metadata.name, held.metadata.namespace
-    listed = await kcp.list(RAW_MANIFESTS, namespace, field_selector=f"metadata.name={name}")
-    try:
-        for live in listed.items:
-            fields = merged_into(FIELD_MANAGER, live, marks().field_managers)
-            if fields is not None:
-                patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
-                await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
-    except NotFound:
-        return  # deleted meanwhile: the apply creates it anew
+    with suppress(NotFound):  # deleted meanwhile: the apply creates it anew
+        live = await kcp.merge_patch(RAW_MANIFESTS, name, {}, namespace, field_manager=FIELD_MANAGER)
+        if (fields := moved(FIELD_MANAGER, live, _spec_of)) is not None:
+            patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+            await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
+
+
+def _spec_of(entry: Entry) -> Entry | None:
+    return {key: each for key, each in fields_of(entry).items() if key == "f:spec"} or None
 
 
 def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
