@@ -3,6 +3,7 @@
 Arguments: port, cert, key, CA certificate, and events per second that one runtime may send.
 """
 
+import ssl
 import sys
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def main() -> None:
         ready=lambda: True,
         options=EndpointOptions(events_per_second=float(rate), burst=int(float(rate) * 4)),
     )
-    tls = ReloadingServerContext(Path(cert), Path(key), Path(ca), require_client_certificate=True)
+    tls = ReloadingServerContext(Path(cert), Path(key), Path(ca), clients=ssl.CERT_REQUIRED)
     uvloop.run(serve(app, "127.0.0.1", int(port), tls, bounds=Bounds(connections=2000, request_seconds=120)))
 
 

@@ -45,21 +45,12 @@ class _WatchedFiles:
 class ReloadingServerContext:
     """A server's TLS 1.3 context. Each handshake uses the current files, so a CA can also be removed.
 
-    A client certificate is required, or requested and verified if the client sends one, or not requested.
+    By `clients` a certificate of the client is required, or verified if the client sends one, or not requested.
     """
 
-    def __init__(
-        self,
-        cert_file: Path,
-        key_file: Path,
-        ca_file: Path | None,
-        *,
-        require_client_certificate: bool,
-        request_client_certificate: bool = False,
-    ) -> None:
+    def __init__(self, cert_file: Path, key_file: Path, ca_file: Path | None, *, clients: ssl.VerifyMode) -> None:
         self._files = (cert_file, key_file, ca_file)
-        self._require = require_client_certificate
-        self._request = request_client_certificate
+        self._clients = clients
         self._watched = _WatchedFiles(*self._files)
         self._current = self._build()
         self.ssl_context = self._build()
@@ -88,10 +79,8 @@ class ReloadingServerContext:
         context.load_cert_chain(cert_file, key_file)
         if ca_file is not None:
             context.load_verify_locations(ca_file)
-        if self._require:
-            context.verify_mode = ssl.CERT_REQUIRED
-        elif self._request:
-            context.verify_mode = ssl.CERT_OPTIONAL
+        context.verify_mode = self._clients
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a CA that another one issued is trusted without that
         return context
 
 
@@ -114,6 +103,7 @@ class ReloadingClientContext:
     def _build(self) -> ssl.SSLContext:
         cert_file, key_file, ca_file = self._files
         context = ssl.create_default_context(cafile=str(ca_file))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_cert_chain(cert_file, key_file)
         return context

@@ -132,7 +132,7 @@ def create_ca(
 
 
 def issue(ca: KeyPair, request: LeafRequest, *, now: datetime) -> KeyPair:
-    """Issue a certificate with a new key."""
+    """Issue a certificate with a new key. The CA has what `is_ca` asks for."""
     issuer = x509.load_pem_x509_certificate(ca.certificate_pem)
     issuer_key = serialization.load_pem_private_key(ca.key_pem, password=None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
@@ -143,13 +143,14 @@ def issue(ca: KeyPair, request: LeafRequest, *, now: datetime) -> KeyPair:
     names: list[x509.GeneralName] = [x509.DNSName(dns_name) for dns_name in request.dns_names]
     names += [x509.IPAddress(ip_address(address)) for address in request.ip_addresses]
     purposes = {Usage.SERVER: ExtendedKeyUsageOID.SERVER_AUTH, Usage.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH}
+    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value  # whatever it was made of
     builder = (
         _builder(name, issuer.subject, key, request.lifetime, now, request.not_before)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(
             x509.ExtendedKeyUsage([purposes[usage] for usage in Usage if usage in request.usages]), critical=False
         )
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     if names:

@@ -79,6 +79,18 @@ def has_own_key(pair: KeyPair) -> bool:
         raise ValueError(str(error)) from None
 
 
+def is_ca(certificate_pem: bytes) -> bool:
+    """Return whether a certificate has the fields of a CA (RFC 5280), without which verifiers trust nothing of it."""
+    extensions = _certificate_in(certificate_pem).extensions
+    try:
+        extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+        constraints = extensions.get_extension_for_class(x509.BasicConstraints)
+        usage = extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return False
+    return constraints.critical and constraints.value.ca and usage.key_cert_sign
+
+
 @lru_cache(maxsize=MAX_REMEMBERED)
 def issued_by(certificate_pem: bytes, ca_pem: bytes) -> bool:
     """Return whether a CA signed a certificate. This does not verify the chain: see `verify_chain`."""

@@ -5,6 +5,7 @@ CAs are in force.
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -176,7 +177,7 @@ class Endpoints:
         )
         # The application refuses connections without a certificate, unless they come from a proxy. All connections of
         # a proxy may have the certificate of the proxy.
-        tls = self.for_events.server_context(require_client_certificate=not proxies, request_client_certificate=True)
+        tls = self.for_events.server_context(ssl.CERT_OPTIONAL if proxies else ssl.CERT_REQUIRED)
         await serve(
             endpoint,
             *self._settings.events,
@@ -191,7 +192,7 @@ class Endpoints:
         await serve(
             app,
             *self._settings.replicas,
-            self.for_replicas.server_context(require_client_certificate=True),
+            self.for_replicas.server_context(),
             max_connections_per_peer=MAX_CONNECTIONS_PER_REPLICA,
             admits=replicas.is_replica,
         )
@@ -199,7 +200,8 @@ class Endpoints:
     async def serve_admission(self, validators: Mapping[str, admission.Validator]) -> None:
         client_ca = self._settings.webhook_client_ca
         app = admission.create_app(validators)
-        tls = self.for_admission.server_context(require_client_certificate=client_ca is not None, client_ca=client_ca)
+        clients = ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED
+        tls = self.for_admission.server_context(clients, client_ca)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_registered())
             await serve(app, *self._settings.admission, tls)

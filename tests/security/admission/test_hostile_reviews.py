@@ -93,7 +93,7 @@ async def served(folder: Path, client_ca: Path | None) -> AsyncIterator[tuple[in
     certificate = ServingCertificate(folder / "admission", ("localhost",), SYSTEM_CLOCK)
     await certificate.write(CAs(ca))
     port = free_port()
-    tls = certificate.server_context(require_client_certificate=client_ca is not None, client_ca=client_ca)
+    tls = certificate.server_context(ssl.CERT_NONE if client_ca is None else ssl.CERT_REQUIRED, client_ca)
     app = create_app({"syncresources": validator_for(SyncResource)})
     serving = asyncio.create_task(serve(app, "127.0.0.1", port, tls))
     trust = ssl.create_default_context(cadata=ca.certificate_pem.decode())

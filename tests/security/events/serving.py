@@ -82,11 +82,9 @@ class ServedEndpoint:
         self.tls.check()
 
     @asynccontextmanager
-    async def served(self, *, require_client_certificate: bool = True) -> AsyncGenerator[None, None]:
+    async def served(self, clients: ssl.VerifyMode = ssl.CERT_REQUIRED) -> AsyncGenerator[None, None]:
         await self.certificate.write(self.cas)
-        self.tls: ReloadingServerContext = self.certificate.server_context(
-            require_client_certificate=require_client_certificate, request_client_certificate=True
-        )
+        self.tls: ReloadingServerContext = self.certificate.server_context(clients)
         app: Any = EventEndpoint(
             trust=lambda: self.cas.trusted,
             subscriber=into(self.taken),

@@ -224,6 +224,7 @@ def forged(
         .not_valid_after(NOW + timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=not names)
     )
     if usages:

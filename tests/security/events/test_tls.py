@@ -1,6 +1,7 @@
 """Who a sender is where TLS ends in the Lifecycle Manager itself, on a real socket."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ async def endpoint(
     served = ServedEndpoint(folder, CAs(CA), EndpointOptions(require_peer=True, **options))
     served.max_connections_per_peer, served.bounds = room, bounds
     served.clock = clock
-    async with served.served(require_client_certificate=mutual):
+    async with served.served(ssl.CERT_REQUIRED if mutual else ssl.CERT_OPTIONAL):
         yield served
 
 

@@ -54,7 +54,7 @@ class Receiver:
         publisher: Any = self
         membership: Any = self
         app = create_app(publisher, membership, self._is_ready)
-        tls = certificate.server_context(require_client_certificate=True)
+        tls = certificate.server_context()
         serving = asyncio.create_task(
             serve(
                 app,

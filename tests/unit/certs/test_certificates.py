@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kyma_certs import (
@@ -22,6 +23,7 @@ from kyma_certs import (
     bundle,
     create_ca,
     describe,
+    is_ca,
     issue,
     key_of,
     renewal_due,
@@ -172,6 +174,30 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
     return one
 
 
+@pytest.mark.parametrize(("has_root", "identifier"), [(False, b"by another digest"), (True, b"")])
+def test_own_ca_is_trusted_however_it_was_issued(tmp_path: Path, has_root: bool, identifier: bytes) -> None:
+    """Go programs, cert-manager among them, identify a key by SHA-256; the CA of a company is seldom the root."""
+    ca, root = (create_ca(name, lifetime=timedelta(days=10), now=datetime.now(UTC)) for name in ("ca", "root"))
+    own = issued_again(ca, root if has_root else ca, identifier)
+    assert is_ca(own.certificate_pem)
+    files = write(tmp_path, fresh_pair(own), own)
+    server = ReloadingServerContext(*files, clients=ssl.CERT_REQUIRED)
+    assert handshake(server.ssl_context, ReloadingClientContext(*files).ssl_context).getpeercert()
+
+
+def issued_again(ca: KeyPair, issuer: KeyPair, identifier: bytes) -> KeyPair:
+    """Return a CA as an issuer issues it, with an identifier unless that is empty."""
+    known, above = (x509.load_pem_x509_certificate(each.certificate_pem) for each in (ca, issuer))
+    signing = serialization.load_pem_private_key(issuer.key_pem, None)
+    assert isinstance(signing, ec.EllipticCurvePrivateKey)
+    builder = x509.CertificateBuilder(above.subject, known.subject, known.public_key(), 1)
+    builder = builder.not_valid_before(known.not_valid_before_utc).not_valid_after(known.not_valid_after_utc)
+    for each in known.extensions:
+        given = identifier and isinstance(each.value, x509.SubjectKeyIdentifier)
+        builder = builder.add_extension(x509.SubjectKeyIdentifier(identifier) if given else each.value, each.critical)
+    return KeyPair(builder.sign(signing, hashes.SHA256()).public_bytes(serialization.Encoding.PEM), ca.key_pem)
+
+
 def fresh_pair(ca: KeyPair) -> KeyPair:
     return issue(ca, LeafRequest(common_name="runtime", dns_names=("a.example",)), now=datetime.now(UTC))
 
@@ -179,7 +205,7 @@ def fresh_pair(ca: KeyPair) -> KeyPair:
 def test_next_connection_uses_the_new_files(tmp_path: Path) -> None:
     ca = create_ca("ca", lifetime=timedelta(days=10), now=datetime.now(UTC))
     first, second = fresh_pair(ca), fresh_pair(ca)
-    context = ReloadingServerContext(*write(tmp_path, first, ca), require_client_certificate=False)
+    context = ReloadingServerContext(*write(tmp_path, first, ca), clients=ssl.CERT_NONE)
     client = ssl.create_default_context(cadata=ca.certificate_pem.decode())
     assert handshake(context.ssl_context, client).getpeercert(True) == der(first)
     write(tmp_path, second, ca)
@@ -191,7 +217,7 @@ def test_ca_removed_from_the_files_is_not_trusted(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     old, new = (create_ca("ca", lifetime=timedelta(days=10), now=now) for _ in range(2))
     pair = fresh_pair(new)
-    context = ReloadingServerContext(*write(tmp_path, pair, old), require_client_certificate=True)
+    context = ReloadingServerContext(*write(tmp_path, pair, old), clients=ssl.CERT_REQUIRED)
     client = ssl.create_default_context(cadata=new.certificate_pem.decode())
     folder = tmp_path / "client"
     folder.mkdir()
@@ -208,7 +234,7 @@ def test_unusable_files_are_not_loaded(tmp_path: Path) -> None:
     ca = create_ca("ca", lifetime=timedelta(days=10), now=datetime.now(UTC))
     pair = fresh_pair(ca)
     files = write(tmp_path, pair, ca)
-    server = ReloadingServerContext(*files, require_client_certificate=False)
+    server = ReloadingServerContext(*files, clients=ssl.CERT_NONE)
     client = ReloadingClientContext(*files)
     files[0].write_text("no certificate at all")
     assert not server.check()
@@ -222,7 +248,7 @@ def test_reload_that_failed_is_tried_again(
 ) -> None:
     ca = create_ca("ca", lifetime=timedelta(days=10), now=datetime.now(UTC))
     files = write(tmp_path, fresh_pair(ca), ca)
-    server = ReloadingServerContext(*files, require_client_certificate=False)
+    server = ReloadingServerContext(*files, clients=ssl.CERT_NONE)
     client = ReloadingClientContext(*files)
     renewed = fresh_pair(ca)
     write(tmp_path, renewed, ca)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+import ssl
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -71,7 +72,7 @@ async def run(
         settings.tls_cert,
         settings.tls_key,
         settings.api_server_ca,
-        require_client_certificate=settings.api_server_ca is not None,
+        clients=ssl.CERT_NONE if settings.api_server_ca is None else ssl.CERT_REQUIRED,
     )
     delivery = Delivery(settings, outbox, Identity(settings), metrics, tracer)
     admission = server_for(

@@ -5,6 +5,7 @@ process can read, and that is deleted with the process.
 """
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import ip_address
@@ -31,21 +32,11 @@ class ServingCertificate:
         return (self.directory / "tls.crt", self.directory / "tls.key", self.directory / "ca.crt")
 
     def server_context(
-        self,
-        *,
-        require_client_certificate: bool,
-        request_client_certificate: bool = False,
-        client_ca: Path | None = None,
+        self, clients: ssl.VerifyMode = ssl.CERT_REQUIRED, client_ca: Path | None = None
     ) -> ReloadingServerContext:
         """Return a TLS context for a server that reloads these files, with another CA of its clients if given."""
         certificate, key, trust = self.files
-        return ReloadingServerContext(
-            certificate,
-            key,
-            client_ca or trust,
-            require_client_certificate=require_client_certificate,
-            request_client_certificate=request_client_certificate,
-        )
+        return ReloadingServerContext(certificate, key, client_ca or trust, clients=clients)
 
     def client_context(self) -> ReloadingClientContext:
         return ReloadingClientContext(*self.files)
