@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtensionOID
 
 from kube_runtime import Client, Manager
-from kyma_certs import CLOCK_SKEW, CAs, RotationRules, create_ca, describe
+from kyma_certs import CLOCK_SKEW, CAs, LeafRequest, RotationRules, create_ca, describe, issue
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
@@ -128,6 +128,16 @@ async def test_secret_with_what_is_no_certificate_is_named(world: World, damaged
     await world.kcp.merge_patch(SECRETS, store.name, {"data": data}, KCP)
     with pytest.raises(CASecretInvalid, match=f"Secret {KCP}/{store.name} has no usable tls.crt"):
         await store.ensure()
+
+
+async def test_certificate_that_is_no_ca_is_refused_before_it_issues_any(world: World) -> None:
+    """Neither Watchers nor the event endpoint would trust what it issued."""
+    own = create_ca("own", lifetime=timedelta(days=3650), now=world.clock.now())
+    leaf = issue(own, LeafRequest(common_name="server"), now=world.clock.now())
+    document = tls_secret_document("klm-watcher", KCP, leaf, trust=own.certificate_pem)
+    await world.kcp.create(SECRETS, document, KCP, field_manager="test")
+    with pytest.raises(CASecretInvalid, match=f"Secret {KCP}/klm-watcher .* no CA's .* keyUsage keyCertSign"):
+        await CAStore(world.kcp, world.clock).ensure()
 
 
 async def test_ca_that_a_clock_ahead_of_time_created_is_replaced() -> None:

@@ -20,6 +20,7 @@ from kyma_certs import (
     create_ca,
     describe,
     dropped,
+    is_ca,
     spread,
     switched,
 )
@@ -155,10 +156,11 @@ class CAStore:
 
     def _stored(self, secret: Secret) -> StoredCAs:
         signing = key_pair_in(secret)
-        if signing is None:
+        if signing is None or not is_ca(signing.certificate_pem):
             raise CASecretInvalid(
                 f"Secret {self.namespace}/{self.name} has no usable tls.crt and tls.key, or these do not belong "
-                "together; restore it, or delete it to have a new CA created"
+                "together, or are no CA's (critical basicConstraints, keyUsage keyCertSign, subjectKeyIdentifier); "
+                "restore it, or delete it to have a new CA created"
             )
         annotations, former = secret.metadata.annotations, secret.data.get("former.crt")
         cas = CAs(
