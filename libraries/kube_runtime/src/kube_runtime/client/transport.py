@@ -369,6 +369,8 @@ def _reason(error: BaseException) -> str:
             return str(error.certificate_error)
         case aiohttp.ClientSSLError():
             return str(error.os_error)
+        case aiohttp.ClientHttpProxyError():  # its text has the address of the proxy, with a password
+            return f"the proxy answered {error.status} {error.message}"
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno or 0
             return os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)
