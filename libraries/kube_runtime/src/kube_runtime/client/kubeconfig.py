@@ -91,8 +91,9 @@ async def connection_from_kubeconfig(
     cluster = _named(document, "clusters", "cluster", chosen.get("cluster"))
     user = _named(document, "users", "user", chosen.get("user")) if chosen.get("user") else {}
     _enforce(policy, cluster, user)
+    cluster, user = _located(cluster, base), _located(user, base)
     server = _server_of(cluster)
-    tls, credentials = _tls_of(cluster, user, base), _credentials_of(cluster, user, base)
+    tls, credentials = _tls_of(cluster, user), _credentials_of(cluster, user)
     read_tls: Callable[[], Awaitable[TlsSettings]] | None = None
     if isinstance(credentials, PluginCredentials) and tls.certificate is None:
         plugin, without = credentials, tls
@@ -105,7 +106,7 @@ async def connection_from_kubeconfig(
     elif _refers_to_files(cluster, user):
 
         async def read_tls() -> TlsSettings:
-            return await asyncio.to_thread(_tls_of, cluster, user, base)
+            return await asyncio.to_thread(_tls_of, cluster, user)
 
     is_tls = server.startswith("https:")
     return Connection(
@@ -204,30 +205,23 @@ def _merged(paths: Sequence[Path]) -> Mapping[str, Any]:
             listed = document.get(plural)
             for entry in listed if isinstance(listed, list) else ():
                 if isinstance(entry, Mapping) and str(entry.get("name")) not in known:
-                    merged[plural].append({**entry, singular: _located(entry.get(singular), path.parent)})
+                    section = entry.get(singular)
+                    located = _located(section, path.parent) if isinstance(section, Mapping) else section
+                    merged[plural].append({**entry, singular: located})
         merged["current-context"] = merged.get("current-context") or document.get("current-context")
     return merged
 
 
-def _located(section: object, base: Path) -> object:
-    """Return a cluster, user or context with its paths made absolute."""
-    if not isinstance(section, Mapping):
-        return section
+def _located(section: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """Return a cluster, user or context with its paths made absolute, and that of a plugin's command."""
     located = dict(section)
     for key in ("certificate-authority", *_FILE_KEYS):
         if isinstance(path := section.get(key), str) and path:
             located[key] = str(base.absolute() / path)
-    if isinstance(plugin := section.get("exec"), Mapping):
-        located["exec"] = _located_plugin(plugin, base)
+    plugin = section.get("exec")
+    if isinstance(plugin, Mapping) and isinstance(command := plugin.get("command"), str) and os.sep in command:
+        located["exec"] = {**plugin, "command": str(base.absolute() / command)}
     return located
-
-
-def _located_plugin(plugin: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
-    """Return an exec plugin whose command, where it is a relative path, is found beside its kubeconfig."""
-    command = plugin.get("command")
-    if not isinstance(command, str) or os.sep not in command:
-        return plugin
-    return {**plugin, "command": str(base.absolute() / command)}
 
 
 def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -327,34 +321,32 @@ def _host(name: str) -> str:
     return name
 
 
-def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> TlsSettings:
-    certificate = _pem(user, "client-certificate", base)
-    key = _pem(user, "client-key", base)
+def _tls_of(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> TlsSettings:
+    certificate, key = _pem(user, "client-certificate"), _pem(user, "client-key")
     if (certificate is None) != (key is None):
         raise KubeconfigInvalid("a client certificate needs a client key, and the other way round")
     verify = not cluster.get("insecure-skip-tls-verify")
-    return TlsSettings(_pem(cluster, "certificate-authority", base), certificate, key, verify)
+    return TlsSettings(_pem(cluster, "certificate-authority"), certificate, key, verify)
 
 
-def _credentials_of(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path) -> Credentials:
-    if isinstance(plugin := user.get("exec"), Mapping):
-        shown = _shown_to_plugins(cluster, base) if plugin.get("provideClusterInfo") is True else None
-        return PluginCredentials({**user, "exec": _located_plugin(plugin, base)}, cluster=shown)
+def _credentials_of(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> Credentials:
     if "exec" in user or "auth-provider" in user:
-        return PluginCredentials(user)
+        plugin = user.get("exec")
+        is_shown = isinstance(plugin, Mapping) and plugin.get("provideClusterInfo") is True
+        return PluginCredentials(user, cluster=_shown_to_plugins(cluster) if is_shown else None)
     token = _text(user, "token")
     if token_file := _text(user, "tokenFile"):  # as for kubectl, it counts more than a token beside it
-        return TokenFile(base / token_file, otherwise=token)
+        return TokenFile(Path(token_file), otherwise=token)
     if token:
         return FixedHeaders(bearer(token))
     name, password = _text(user, "username"), _text(user, "password")
     return FixedHeaders(basic(name, password) if name and password else "")
 
 
-def _shown_to_plugins(cluster: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+def _shown_to_plugins(cluster: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what an exec plugin with `provideClusterInfo` receives of the cluster, and what its kubeconfig adds."""
     shown = {key: cluster[key] for key in _FOR_PLUGINS if cluster.get(key)}
-    if ca := _pem(cluster, "certificate-authority", base):
+    if ca := _pem(cluster, "certificate-authority"):
         shown["certificate-authority-data"] = base64.b64encode(ca).decode()
     listed = cluster.get("extensions")
     extensions = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
@@ -369,14 +361,14 @@ def _impersonation_of(user: Mapping[str, Any]) -> Mapping[str, str]:
     return {"Impersonate-User": name} if name else {}
 
 
-def _pem(section: Mapping[str, Any], key: str, base: Path) -> bytes | None:
+def _pem(section: Mapping[str, Any], key: str) -> bytes | None:
     if inline := _text(section, f"{key}-data"):
         try:
             return base64.b64decode(inline.replace("\n", "").replace("\r", ""), validate=True)  # as Go reads it
         except ValueError:  # also for characters outside of ASCII
             raise KubeconfigInvalid(f"{key}-data in the kubeconfig is not base64") from None
     path = _text(section, key)
-    return _read(base / path) if path else None
+    return _read(Path(path)) if path else None
 
 
 def _text(section: Mapping[str, Any], key: str) -> str | None:

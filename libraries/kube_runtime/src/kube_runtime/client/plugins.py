@@ -89,9 +89,11 @@ class PluginCredentials:
             async with asyncio.timeout(self._timeout_seconds):
                 return await (_run(self._user["exec"], self._cluster) if "exec" in self._user else self._load())
         except Exception as error:  # noqa: BLE001 - plugins fail in any way; what they say may hold a secret
-            raise KubeconfigInvalid(
-                f"the credentials plugin of the kubeconfig failed: {error.__class__.__name__}"
-            ) from None
+            plugin = self._user.get("exec") or {}
+            is_known = isinstance(error, KubeconfigInvalid | FileNotFoundError | PermissionError)
+            hint = plugin.get("installHint") if isinstance(error, FileNotFoundError) else None
+            why = f"the credentials plugin failed: {error if is_known else type(error).__name__}"
+            raise KubeconfigInvalid(" ".join([why, *str(hint or "").split()])) from None
 
     async def _load(self) -> _Answer:
         """Have the library speak to an identity provider; its loader remembers what that said."""
@@ -126,9 +128,11 @@ async def _run(plugin: Mapping[str, Any], cluster: Mapping[str, Any] | None = No
     finally:
         if process.returncode is None:
             process.kill()
+    if process.returncode != 0:
+        raise KubeconfigInvalid(f"{plugin['command']} ended with {process.returncode}")
     answer = json.loads(output)
-    if process.returncode != 0 or answer["apiVersion"] != version:
-        raise KubeconfigInvalid("the plugin failed, or answers in another version")
+    if answer["apiVersion"] != version:
+        raise KubeconfigInvalid(f"{plugin['command']} answers in another version than {version}")
     status = answer["status"]
     certificate, key = (status.get(name) or "" for name in ("clientCertificateData", "clientKeyData"))
     return _Answer(
