@@ -170,6 +170,18 @@ async def test_intermediate_ca_is_trusted_without_its_root(tmp_path: Path) -> No
             assert await client.server_version() == "v1.36.3"
 
 
+async def test_old_fashioned_ca_of_the_machine_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the fields that Python asks for, from 3.13, where it makes a context."""
+    root = signed("root", None)
+    (tmp_path / "ca.pem").write_bytes(root.certificate_pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with (
+        api_server(tmp_path, signed("server", root, is_ca=False)) as (port, _),
+        await Client.from_kubeconfig(kubeconfig(server=f"https://127.0.0.1:{port}")) as client,
+    ):
+        assert await client.server_version() == "v1.36.3"
+
+
 @pytest.mark.parametrize("is_watch", [False, True])
 async def test_renewed_ca_of_a_pod_is_followed(tmp_path: Path, is_watch: bool) -> None:
     before, after = signed("before", None), signed("after", None)

@@ -20,6 +20,7 @@ from lifecycle_manager.module_sources import DownloadFailed, Downloads
 from lifecycle_manager.module_sources.downloads import MAX_BYTES
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
+from tests.unit.kube_runtime.test_kubeconfigs_as_kubectl_reads_them import api_server, signed
 
 
 @dataclass
@@ -194,6 +195,15 @@ async def test_server_with_an_untrusted_certificate_is_not_read(files: Files) ->
 
     with pytest.raises(TemplateUnreadable, match="certificate verify failed"):
         await ModuleKinds(Downloads().text).of(template(f"{files.base}/manifest.yaml"))
+
+
+async def test_old_fashioned_ca_of_the_machine_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the fields that Python asks for, from 3.13, where it makes a context."""
+    root = signed("root", None)
+    (tmp_path / "ca.pem").write_bytes(root.certificate_pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with api_server(tmp_path, signed("server", root, is_ca=False)) as (port, _):
+        assert "gitVersion" in await Downloads().text(f"https://127.0.0.1:{port}/version")
 
 
 async def test_link_that_is_not_https_is_not_read(kinds: ModuleKinds) -> None:

@@ -27,7 +27,7 @@ from kyma_oci.hosts import ANY_HOST, AllowedHosts
 from kyma_oci.packing import Blob
 from kyma_oci.problems import CredentialsInvalid, PushRefused, SourceError, SourceInvalid, SourceUnreachable
 from kyma_oci.references import Artifact, Layer, artifact_in, host_of, layer_in, netloc_of
-from kyma_oci.registries import Registries
+from kyma_oci.registries import Registries, machine_trust
 
 __all__ = [
     "ANY_HOST",
@@ -59,6 +59,7 @@ __all__ = [
     "is_left_out",
     "layer_in",
     "login_in",
+    "machine_trust",
     "netloc_of",
     "text_in",
     "unpacking_size",

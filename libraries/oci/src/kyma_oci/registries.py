@@ -26,6 +26,13 @@ _ANY_CONTENT = "application/octet-stream"
 _WITHOUT_DETAIL = frozenset({401, 403, 429})
 
 
+def machine_trust() -> ssl.SSLContext:
+    """Return a context that trusts the CAs of the machine, also those that are too old-fashioned for Python 3.13."""
+    context = ssl.create_default_context()
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
 @dataclass(eq=False)
 class Registries:
     """Pulls from and pushes to `allowed` hosts, at most `concurrency` contents at once. Close it.
@@ -105,7 +112,7 @@ class Registries:
 
     def _requests(self, login: Login | None, actions: str) -> Requests:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or ssl.create_default_context())
+            connector = aiohttp.TCPConnector(limit=self.concurrency * 2, ssl=self.trust or machine_trust())
             timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS)
             self._session = aiohttp.ClientSession(
                 connector=connector,

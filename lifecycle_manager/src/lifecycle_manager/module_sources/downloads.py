@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from kyma_oci import ANY_HOST, AllowedHosts, netloc_of
+from kyma_oci import ANY_HOST, AllowedHosts, machine_trust, netloc_of
 
 MAX_BYTES = 10 * 1024 * 1024
 TIMEOUT_SECONDS = 60.0
@@ -39,7 +39,7 @@ class Downloads:
         try:
             async with (
                 asyncio.timeout(self._timeout_seconds),  # of the whole download; httpx applies its timeout to each read
-                httpx.AsyncClient(verify=self._trust or True, timeout=self._timeout_seconds) as client,
+                httpx.AsyncClient(verify=self._trust or machine_trust(), timeout=self._timeout_seconds) as client,
             ):
                 return (await self._bytes(client, link)).decode()
         except TimeoutError:

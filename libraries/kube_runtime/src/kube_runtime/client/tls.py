@@ -39,8 +39,6 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _context_of(settings: TlsSettings) -> ssl.SSLContext:
-    if settings.ca is None and settings.verify:
-        return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an intermediate CA is trusted without its root, as by Go
@@ -49,6 +47,8 @@ def _context_of(settings: TlsSettings) -> ssl.SSLContext:
             context.load_verify_locations(cadata=settings.ca.decode("ascii", "ignore"))  # comments are in any language
         except (ssl.SSLError, ValueError) as error:
             raise KubeconfigInvalid(f"the certificate authority is no certificate in PEM: {error}") from None
+    elif settings.verify:
+        context.load_default_certs()
     return context
 
 

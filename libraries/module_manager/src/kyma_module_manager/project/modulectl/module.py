@@ -14,6 +14,7 @@ from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.modulectl.config import FILE, ModulectlConfig, config_problems, is_url, read_config
 from kyma_module_manager.project.reading import FOLDER, MAX_FILE_BYTES, objects_in, text_of
+from kyma_oci import machine_trust
 
 TIMEOUT_SECONDS = 60
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -124,7 +125,7 @@ def _referred(reference: str, config: Path, name: str) -> NamedText:
 def _downloaded(link: str) -> str:
     request = Request(link, headers={"Accept-Encoding": "identity"})  # noqa: S310 - the config has https alone
     try:
-        with urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
+        with urlopen(request, timeout=TIMEOUT_SECONDS, context=machine_trust()) as response:  # noqa: S310
             if not response.url.startswith("https://"):
                 raise DeclarationError(f"{link} leads to {response.url}, which is not https")
             content: bytes = response.read(MAX_FILE_BYTES + 1)
