@@ -211,7 +211,7 @@ async def test_failure_to_connect_is_shared_by_those_that_wait_for_it(
     assert asyncio.get_running_loop().time() - began < 6
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "does-not-exist.invalid:443"])
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "does-not-exist.invalid:443", "kcp..example.com:443"])
 async def test_address_without_a_server_is_named(contexts: Contexts, address: str) -> None:
     with pytest.raises(ConnectError, match="cannot connect to"):
         await post(EventClient(address), contexts.client())

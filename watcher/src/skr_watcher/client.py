@@ -107,7 +107,7 @@ class EventClient:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     return self._take_kept(tls) or await self._connect(tls)
-            except (OSError, TimeoutError) as error:
+            except (OSError, ValueError) as error:  # some names no resolver is asked for
                 self._failed_at = loop.time()
                 self._failure = f"cannot connect to {self._address}: {error or 'timed out'}"
                 raise ConnectError(self._failure) from None
