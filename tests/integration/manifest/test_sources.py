@@ -114,12 +114,22 @@ async def test_private_registry_refuses_strangers_and_wrong_passwords(tmp_path: 
         await registries.close()
 
 
-async def test_token_is_requested_where_the_registry_says_and_sent_to_no_other_host(store: ObjectStore) -> None:
-    content = CONFIG_MAP.encode()
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        'Bearer realm="{}",service="modules"',
+        'Bearer realm="{}",service=modules, Basic realm="modules"',
+        'Negotiate, BASIC realm="of all, modules", bearer Realm="{}", Service="modules"',
+    ],
+)
+async def test_token_is_requested_where_the_registry_says_and_sent_to_no_other_host(
+    store: ObjectStore, challenge: str
+) -> None:
+    content, signed = CONFIG_MAP.encode(), "/sha256%3A1?path=modules%2Fone&signature=a%2Bb%3D%7E"
     received: list[tuple[str, str]] = []
 
     async def storage(request: web.Request) -> web.Response:
-        received.append(("storage", request.headers.get("Authorization", "")))
+        received.append((request.raw_path, request.headers.get("Authorization", "")))
         return web.Response(body=content)
 
     async with serving(storage) as elsewhere:
@@ -132,15 +142,15 @@ async def test_token_is_requested_where_the_registry_says_and_sent_to_no_other_h
                 assert request.query["scope"] == f"repository:{REPOSITORY}:pull"
                 return web.json_response({"token": "let-me-pass"})
             if authorization == "Bearer let-me-pass":
-                raise web.HTTPTemporaryRedirect(f"http://{elsewhere}/blob")
-            realm = f'Bearer realm="http://{request.host}/token",service="modules"'
-            return web.Response(status=401, headers={"WWW-Authenticate": realm})
+                return web.Response(status=307, headers={"Location": f"http://{elsewhere}{signed}"})
+            asked = challenge.format(f"http://{request.host}/token")
+            return web.Response(status=401, headers={"WWW-Authenticate": asked})
 
         async with serving(registry) as host:
             found = await store.objects(layer(host, digest_of(content)), login(Login(NAME, PASSWORD)))
     assert names_in(found) == ["one"]
     assert ("/token", Login(NAME, PASSWORD).basic) in received
-    assert received[-1] == ("storage", "")
+    assert received[-1] == (signed, "")
 
 
 async def test_token_may_come_in_parts(store: ObjectStore) -> None:

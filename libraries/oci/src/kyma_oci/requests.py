@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from kyma_oci.credentials import Login
 from kyma_oci.hosts import AllowedHosts
@@ -37,7 +38,8 @@ from kyma_oci.problems import (
 from kyma_oci.references import Wanted, is_this_machine, netloc_of, origin_of
 
 PULL, PUSH = "pull", "pull,push"
-_PARAMETER = re.compile(r'([A-Za-z_]+)="((?:[^"\\]|\\.)*)"')
+_WORD = re.compile(r'([A-Za-z][\w-]*)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+)))?')
+"""A scheme or, with a value, a parameter of the scheme before it: one header may have several challenges."""
 _TOKEN = re.compile(r"[!-~]+")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _FOLLOWED = frozenset({"GET", "HEAD"})
@@ -86,7 +88,10 @@ class Requests:
             if self._authorization is not None and not elsewhere:
                 sent["Authorization"] = self._authorization
             data = None if body is None else io.BytesIO(body)  # as bytes, a large body would block the loop
-            async with self.session.request(method, url, data=data, headers=sent, allow_redirects=False) as response:
+            address = URL(url, encoded=True)  # storages sign each character of a URL
+            async with self.session.request(
+                method, address, data=data, headers=sent, allow_redirects=False
+            ) as response:
                 if response.status == 401 and elsewhere:
                     raise AccessRefused(
                         f"{wanted.host} redirects {wanted} to {netloc_of(url)}, which asks for credentials"
@@ -99,12 +104,11 @@ class Requests:
         raise SourceUnreachable(f"{wanted.host} redirects more than {MAX_REDIRECTS} times")
 
     async def _granted(self, wanted: Wanted, challenges: list[str]) -> str:
-        for challenge in challenges:
-            scheme, _, rest = challenge.partition(" ")
-            if scheme.lower() == "bearer":
-                return f"Bearer {await self._token(wanted, dict(_PARAMETER.findall(rest)))}"
-            if scheme.lower() == "basic" and self.login is not None:
-                return self.login.basic
+        schemes = _schemes(challenges)
+        if "bearer" in schemes:
+            return f"Bearer {await self._token(wanted, schemes['bearer'])}"
+        if "basic" in schemes and self.login is not None:
+            return self.login.basic
         needs = "needs credentials" if self.login is None else "asks for credentials of a kind that is not known"
         raise AccessRefused(f"{wanted.host} {needs} for {wanted.path}")
 
@@ -161,6 +165,19 @@ def check_answer(wanted: Wanted, response: aiohttp.ClientResponse) -> None:
     if status == 429:
         raise RegistryBusy(f"{host} answers 429 (too many requests) for {wanted}", _retry_after(response))
     raise SourceUnreachable(f"{host} answers {status} for {wanted}")
+
+
+def _schemes(challenges: list[str]) -> dict[str, dict[str, str]]:
+    """Return the parameters of each scheme that a registry accepts."""
+    found: dict[str, dict[str, str]] = {}
+    parameters: dict[str, str] = {}
+    for word in _WORD.finditer(", ".join(challenges)):
+        name, quoted, plain = word.groups()
+        if quoted is None and plain is None:
+            parameters = found.setdefault(name.lower(), {})
+        else:
+            parameters.setdefault(name.lower(), plain or quoted)
+    return found
 
 
 def _headers(body: bytes | None, media_type: str) -> dict[str, str]:
