@@ -18,8 +18,9 @@ SOURCE = Path(__file__).parents[3] / "libraries" / "module_manager" / "examples"
 
 
 @module_manager("greeting", crd=dict)
-def greeting(config: dict[str, Any]) -> None:
+def greeting(config: dict[str, Any]) -> list[dict[str, Any]]:
     """Gives the harness the name of the module; the manager is the program in Go."""
+    return []
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ NAMESPACE = names.KCP_NAMESPACE
 
 
 @module_manager("rights", crd=dict)
-def nothing(config: dict[str, Any]) -> None:
+def nothing(config: dict[str, Any]) -> list[dict[str, Any]]:
     """Return no objects."""
+    return []
 
 
 @pytest.fixture

@@ -50,19 +50,12 @@ async def test_asynchronous_generator(context: ModuleContext) -> None:
     assert (await objects.rendered({}, context)).objects == (THING,)
 
 
-async def test_function_that_returns_none_has_no_objects(context: ModuleContext) -> None:
-    @module_manager("cloud-resources", crd=dict)
-    def objects(config: dict[str, Any]) -> None:
-        return None
-
-    assert (await objects.rendered({}, context)).objects == ()
-
-
 async def test_plain_function_runs_on_the_event_loop_unless_in_thread_is_set(context: ModuleContext) -> None:
     seen: list[int] = []
 
-    def note(config: dict[str, Any]) -> None:
+    def note(config: dict[str, Any]) -> list[dict[str, Any]]:
         seen.append(threading.get_ident())
+        return []
 
     await module_manager("cloud-resources", crd=dict)(note).rendered({}, context)
     await module_manager("cloud-resources", crd=dict, in_thread=True)(note).rendered({}, context)
@@ -73,7 +66,7 @@ async def test_plain_function_runs_on_the_event_loop_unless_in_thread_is_set(con
 
 async def test_exception_of_the_function_is_a_failed_rendering(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict)
-    def objects(config: dict[str, Any]) -> None:
+    def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
         raise KeyError("colour")
 
     with pytest.raises(RenderingFailed, match="KeyError: 'colour'"):
@@ -82,7 +75,7 @@ async def test_exception_of_the_function_is_a_failed_rendering(context: ModuleCo
 
 async def test_permanent_error_of_the_function_is_raised_unchanged(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict)
-    def objects(config: dict[str, Any]) -> None:
+    def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
         raise PermanentError("there is no such colour", reason="NoSuchColour")
 
     with pytest.raises(PermanentError) as raised:
@@ -92,8 +85,9 @@ async def test_permanent_error_of_the_function_is_raised_unchanged(context: Modu
 
 async def test_function_that_takes_too_long_times_out(context: ModuleContext) -> None:
     @module_manager("cloud-resources", crd=dict, timeout_seconds=0.01)
-    async def objects(config: dict[str, Any]) -> None:
+    async def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
         await asyncio.Event().wait()
+        return []
 
     with pytest.raises(RenderingFailed, match=r"timed out after 0\.01 s"):
         await objects.rendered({}, context)
@@ -105,16 +99,16 @@ def test_manager_without_a_module_is_rejected() -> None:
 
 
 def test_function_without_parameters_is_rejected() -> None:
-    def objects() -> None:
-        return None
+    def objects() -> list[dict[str, Any]]:
+        return []
 
     with pytest.raises(DeclarationError, match="must take one or two parameters"):
         module_manager("cloud-resources", crd=dict)(objects)  # type: ignore[arg-type]
 
 
 def test_asynchronous_function_in_a_thread_is_rejected() -> None:
-    async def objects(config: dict[str, Any]) -> None:
-        return None
+    async def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
+        return []
 
     with pytest.raises(DeclarationError, match="in_thread is for plain functions only"):
         module_manager("cloud-resources", crd=dict, in_thread=True)(objects)

@@ -1,6 +1,8 @@
 """What a function returns or raises that is no SyncResource ends in a condition, whatever it is."""
 
 import asyncio
+import sys
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +15,7 @@ from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from kyma_module_manager.rendering import decode_module_cr, encode_objects
 from lifecycle_manager_api import ModuleConfig, SyncResource
+from tests import builders
 from tests.unit.module_manager.configs import KEY, make_config, make_sync_resource
 from tests.unit.module_manager.test_reconciler import ControlPlane
 
@@ -84,6 +87,49 @@ async def test_text_that_somebody_edited_is_replaced() -> None:
     manager = module_manager("cloud-resources", crd=dict)(objects)
     written = await reconciled(manager, make_config(), make_sync_resource("data: [edited by hand"))
     assert "SyncResource" in [kind for kind, _ in written]
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"), [(None, "returned None"), (config_map(), "object 0 is a str")], ids=["None", "one object"]
+)
+async def test_function_that_returns_no_list_deletes_nothing(returned: Any, why: str) -> None:
+    manager = module_manager("cloud-resources", crd=dict)(lambda _: returned)
+    [(kind, document)] = await reconciled(manager, make_config(), make_sync_resource("data"))
+    assert kind == "status"
+    assert why in document["status"]["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_function_that_would_end_the_process_fails(in_thread: bool) -> None:
+    manager = module_manager("cloud-resources", crd=dict, in_thread=in_thread)(lambda _: sys.exit("no such region"))
+    with pytest.raises(RenderingFailed, match="SystemExit: no such region"):
+        await manager.rendered({}, ModuleContext(make_config()))
+
+
+async def test_functions_that_never_return_delay_no_others() -> None:
+    returns, started = threading.Event(), list[str]()
+
+    def objects(config: dict[str, Any]) -> list[dict[str, Any]]:
+        started.append(config["name"])
+        if config["name"] == "hangs":
+            returns.wait(60)
+        return []
+
+    manager = module_manager("cloud-resources", crd=dict, in_thread=True, timeout_seconds=2)(objects)
+    contexts = [ModuleContext(builders.module_config(f"kyma-{number}")) for number in range(50)]
+    try:
+        runs = (manager.rendered({"name": "hangs"}, context) for context in contexts)
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        assert all("timed out" in str(each) for each in outcomes)
+        with pytest.raises(RenderingFailed, match="still runs"):
+            await manager.rendered({"name": "hangs"}, contexts[0])
+        assert (await manager.rendered({"name": "other"}, ModuleContext(make_config()))).objects == ()
+    finally:
+        returns.set()
+    for thread in [each for each in threading.enumerate() if each.name.startswith("cloud-resources")]:
+        thread.join()
+    assert started.count("hangs") == len(contexts)
+    assert (await manager.rendered({"name": "hangs"}, contexts[0])).objects == ()
 
 
 async def test_timeout_within_the_function_is_reported_as_what_it_is() -> None:

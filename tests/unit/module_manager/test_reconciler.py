@@ -162,7 +162,7 @@ async def test_ready_is_written_immediately(plane: ControlPlane) -> None:
 
 async def test_failure_is_written_to_the_status_and_retried(plane: ControlPlane) -> None:
     @module_manager("cloud-resources", crd=dict)
-    def broken(config: dict[str, Any]) -> None:
+    def broken(config: dict[str, Any]) -> list[dict[str, Any]]:
         raise OSError("no route")
 
     with pytest.raises(RenderingFailed, match="OSError: no route"):

@@ -10,6 +10,8 @@ from lifecycle_manager_api import ModuleConfig, State, SyncResource
 
 LEADER = "leader"
 """The owner of all keys: one of several replicas reconciles all of them."""
+WRITE_SECONDS = 30.0
+"""How much longer than the function a reconcile may take."""
 APPLIED_SECONDS = 0.2
 """After how long a ModuleConfig says that its objects are applied again: one write for changes in a row."""
 
@@ -25,7 +27,11 @@ def setup(
     """Declare the controller with its triggers."""
     configs, sync_resources = reconciler.configs, reconciler.sync_resources
     controller: Controller[ObjectKey, KeyState] = runtime.controller(
-        name, state=KeyState, owner=lambda _: LEADER, concurrency=concurrency
+        name,
+        state=KeyState,
+        owner=lambda _: LEADER,
+        concurrency=concurrency,
+        timeout_seconds=reconciler.manager.timeout_seconds + WRITE_SECONDS,
     )
 
     def note_time(change: Change[ModuleConfig]) -> None:

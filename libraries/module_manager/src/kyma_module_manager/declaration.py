@@ -9,6 +9,8 @@ needs `in_thread=True`.
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
@@ -16,7 +18,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from kyma_module_manager.context import ModuleContext
-from kyma_module_manager.exceptions import DeclarationError, RenderingFailed, SyncFailed
+from kyma_module_manager.exceptions import DeclarationError, ObjectsRefused, RenderingFailed, SyncFailed
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ class Rendered:
     status: Mapping[str, Any] | msgspec.Struct = field(default_factory=dict)
 
 
-Objects = Iterable[SyncObject] | Rendered | None
+Objects = Iterable[SyncObject] | Rendered
 SyncFunction = (
     Callable[[T], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
     | Callable[[T, ModuleContext], Objects | Awaitable[Objects] | AsyncIterable[SyncObject]]
@@ -69,6 +71,7 @@ class ModuleManager(Generic[T]):
     function: SyncFunction[T]
     in_thread: bool = False
     timeout_seconds: float = 30.0
+    _in_threads: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.module:
@@ -97,7 +100,7 @@ class ModuleManager(Generic[T]):
                 return await self._collect(config, context)
         except SyncFailed:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if limit.expired() and isinstance(error, TimeoutError):  # not one of the function's own
                 reason = f"{self._function_name} timed out after {self.timeout_seconds:g} s"
                 raise RenderingFailed(reason) from error
@@ -105,17 +108,30 @@ class ModuleManager(Generic[T]):
 
     async def _collect(self, config: T, context: ModuleContext) -> Rendered:
         if self.in_thread:
-            return await asyncio.to_thread(self._collect_in_thread, config, context)
+            return await self._collect_in_thread(config, context)
         returned = self(config, context)
         if isinstance(returned, AsyncIterable):
             return Rendered(tuple([item async for item in returned]))
         return _collected(await returned if inspect.isawaitable(returned) else returned)
 
-    def _collect_in_thread(self, config: T, context: ModuleContext) -> Rendered:
-        try:
-            return _collected(self(config, context))
-        except StopIteration as error:  # no future of asyncio can have it: nothing would be reported before the timeout
-            raise RuntimeError("the function raised StopIteration") from error
+    async def _collect_in_thread(self, config: T, context: ModuleContext) -> Rendered:
+        """Run the function in a thread of its own: one that never returns delays no other, and is not started again."""
+        if context.name in self._in_threads:
+            raise RenderingFailed(f"{self._function_name} still runs since it timed out")
+
+        def run() -> Rendered:
+            try:
+                return _collected(self(config, context))
+            except StopIteration as error:  # no future of asyncio can have it
+                raise RuntimeError("the function raised StopIteration") from error
+            finally:
+                self._in_threads.discard(context.name)
+
+        self._in_threads.add(context.name)
+        executor = ThreadPoolExecutor(1, self.module)
+        running = asyncio.get_running_loop().run_in_executor(executor, copy_context().run, run)
+        executor.shutdown(wait=False)
+        return await running
 
     @cached_property
     def takes_context(self) -> bool:
@@ -132,11 +148,13 @@ class ModuleManager(Generic[T]):
         return getattr(self.function, "__qualname__", repr(self.function))
 
 
-def _collected(returned: Objects) -> Rendered:
-    """Return what a function returned with all objects; a generator runs only here."""
+def _collected(returned: Objects | None) -> Rendered:
+    """Return what a function returned with all objects; a generator runs only here. Raises ObjectsRefused."""
+    if returned is None:  # by a forgotten `return`, which would delete all
+        raise ObjectsRefused("the function returned None: where no objects shall exist, return []")
     if isinstance(returned, Rendered):
         return Rendered(tuple(returned.objects), returned.status)
-    return Rendered(tuple(returned or ()))
+    return Rendered(tuple(returned))
 
 
 def _positional_parameters(function: Callable[..., Any]) -> int:
