@@ -27,8 +27,9 @@ from kube_runtime.client.limits import AnswerMemory
 from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
+from kyma_oci.packing import ArtifactManifest
 from kyma_oci.signatures import Unverified, keys_in, normal_form, verify
-from kyma_oci.signatures.cosign import layers_in
+from kyma_oci.signatures.cosign import layers_in, signed_in, verify_cosigned
 from lifecycle_manager.admission import create_app
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret
@@ -158,8 +159,12 @@ async def _descriptors() -> AsyncIterator[Attack]:
             _expect(normal_form(sample) == signed, "something else than what was signed is verified")
         with suppress(DescriptorUnreadable):
             component_of(msgspec.Raw(sample))
-        with suppress(Unverified):
-            layers_in(sample)
+        with suppress(Unverified, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            layers_in(msgspec.json.decode(sample, type=ArtifactManifest))
+        for each in signed_in(sample):
+            with suppress(Unverified):
+                verify_cosigned(f"sha256:{'1' * 64}", (each,), keys, datetime(2026, 7, 1, tzinfo=UTC))
+                _expect(False, "a signature by nobody is verified")
 
     yield attack
 

@@ -36,6 +36,7 @@ from lifecycle_manager.module_sources import Blobs, ObjectStore, read_yaml, sour
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
+from tests.bundles import BUNDLE, bundle
 from tests.clusters import simulated_client, simulated_control_plane
 from tests.registries import NAME, PASSWORD, NoRegistry, no_link, packed, push, put_manifest, real_registry
 from tests.waiting import eventually
@@ -67,7 +68,23 @@ class Shelf:
         return await put_manifest(self.host, REPOSITORY, version, document)
 
     async def cosign(self, digest: str, key: ec.EllipticCurvePrivateKey) -> None:
-        """Sign a digest as cosign does."""
+        """Sign a digest as cosign does in a registry that keeps no index of what refers to it."""
+        content = bundle(digest, key)
+        for each in (content, b"{}"):
+            await push(self.host, REPOSITORY, each, private=True)
+        document = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "artifactType": BUNDLE,
+            "config": Blob(b"{}", "application/vnd.oci.empty.v1+json").descriptor(),
+            "layers": [Blob(content, BUNDLE).descriptor()],
+        }
+        signature = await put_manifest(self.host, REPOSITORY, "signature", document)
+        part = {"mediaType": MANIFEST, "digest": signature, "size": 0, "artifactType": BUNDLE}
+        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [part]}
+        await put_manifest(self.host, REPOSITORY, digest.replace(":", "-"), index)
+
+    async def cosign_before_3(self, digest: str, key: ec.EllipticCurvePrivateKey) -> None:
         claim = {"critical": {"image": {"docker-manifest-digest": digest}, "type": CLAIM_TYPE}}
         payload = Blob(msgspec.json.encode(claim), PAYLOAD_TYPE)
         config = Blob(b"{}", "application/vnd.oci.image.config.v1+json")
@@ -235,12 +252,13 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
 async def test_module_that_has_to_be_signed_is_installed_only_in_versions_that_are(
     shelf: Shelf, simulation: Simulation, tmp_path: Path
 ) -> None:
-    """One version is signed by nobody, one by OCM's way, and one is an image index that cosign signed."""
+    """One version is signed by nobody, one by OCM's way, and two are image indexes that cosign signed."""
     rsa_key, cosign_key = generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
     await shelf.push("1.0.0", in_tar(with_digests("1.0.0")), OBJECTS)
     await shelf.push("1.1.0", in_tar(sign(with_digests("1.1.0"), rsa_key)), OBJECTS)
-    await shelf.push("1.2.0", in_tar(with_digests("1.2.0")), OBJECTS)
-    await shelf.cosign(await shelf.index("1.2.0"), cosign_key)
+    for version, cosign in (("1.2.0", shelf.cosign), ("1.3.0", shelf.cosign_before_3)):
+        await shelf.push(version, in_tar(with_digests(version)), OBJECTS)
+        await cosign(await shelf.index(version), cosign_key)
     async with running(shelf, simulation, tmp_path) as kcp:
         await require_signatures(kcp, rsa_key, cosign_key)
         await offer(kcp, "1.0.0")
@@ -251,7 +269,7 @@ async def test_module_that_has_to_be_signed_is_installed_only_in_versions_that_a
 
         await eventually(refused, within=60)
         assert not (await kcp.list(MANIFESTS, KCP)).items
-        for version in ("1.1.0", "1.2.0"):
+        for version in ("1.1.0", "1.2.0", "1.3.0"):
             await offer(kcp, version)
             manifest = await installed(kcp, version)
             assert [each.name for each in manifest.status.synced] == ["one"]

@@ -1,8 +1,9 @@
 """Signatures by cosign: which prove that somebody vouches for a digest."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -12,12 +13,30 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from kyma_oci import Components, ComponentVersion, Registries
+from kyma_oci.packing import MANIFEST, ArtifactManifest
 from kyma_oci.signatures import Cosigned, TrustedKey, Unverified, keys_in, verify_cosigned
-from kyma_oci.signatures.cosign import MAX_SIGNATURES, PAYLOAD_TYPE, SIGNATURE, layers_in, signature_tag
+from kyma_oci.signatures.cosign import (
+    MAX_SIGNATURES,
+    PAYLOAD_TYPE,
+    PREDICATE,
+    SIGNATURE,
+    layers_in,
+    signature_tag,
+    signed_in,
+)
+from lifecycle_manager.module_sources import read_yaml
+from tests.bundles import BUNDLE, bundle, statement
+from tests.registries import blob_server
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 DIGEST, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+TAG = DIGEST.replace(":", "-")
 ECDSA_KEY, RSA_KEY = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
+
+
+async def no_login(_: str) -> None:
+    return None
 
 
 def key(private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> tuple[TrustedKey, ...]:
@@ -35,6 +54,11 @@ def by_ecdsa(payload: bytes) -> Cosigned:
     return Cosigned(payload, ECDSA_KEY.sign(payload, ec.ECDSA(SHA256())))
 
 
+def in_bundle(digest: str = DIGEST, **changed: str) -> Cosigned:
+    (signed,) = signed_in(bundle(digest, ECDSA_KEY, **changed))
+    return signed
+
+
 def by_rsa(payload: bytes) -> Cosigned:
     return Cosigned(payload, RSA_KEY.sign(payload, PKCS1v15(), SHA256()))
 
@@ -44,6 +68,7 @@ def test_signature_by_a_trusted_key_is_verified_among_others() -> None:
     verify_cosigned(DIGEST, both, key(ECDSA_KEY), NOW)
     verify_cosigned(DIGEST, both, key(RSA_KEY), NOW)
     verify_cosigned(DIGEST, (by_ecdsa(claim(OTHER)), by_ecdsa(claim())), key(ECDSA_KEY), NOW)
+    verify_cosigned(DIGEST, (by_rsa(claim()), in_bundle(OTHER), in_bundle()), key(ECDSA_KEY), NOW)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +80,11 @@ def test_signature_by_a_trusted_key_is_verified_among_others() -> None:
         ((by_ecdsa(claim(kind="another")),), "cosign signed"),
         ((by_ecdsa(b"text"),), "unreadable"),
         ((Cosigned(claim(), b""),), "no signature"),
+        ((in_bundle(OTHER),), "cosign signed 'sha256:2"),
+        ((in_bundle(predicate="https://slsa.dev/provenance/v1"),), "cosign signed"),
+        ((in_bundle(kind="text/plain"),), "no signature"),
+        ((by_ecdsa(b"DSSEv1 10 text/plain 9 " + statement(DIGEST)),), "cosign signed"),
+        ((by_ecdsa(b"DSSEv1 "),), "unreadable"),
     ],
 )
 def test_signature_for_something_else_is_refused(signed: tuple[Cosigned, ...], problem: str) -> None:
@@ -64,8 +94,7 @@ def test_signature_for_something_else_is_refused(signed: tuple[Cosigned, ...], p
 
 @pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
 def test_no_byte_of_what_cosign_signed_can_be_flipped(mask: int) -> None:
-    signed = by_ecdsa(claim())
-    for content in ("payload", "signature"):
+    for signed, content in product((by_ecdsa(claim()), in_bundle()), ("payload", "signature")):
         original: bytes = getattr(signed, content)
         for place in range(len(original)):
             flipped = original[:place] + bytes([original[place] ^ mask]) + original[place + 1 :]
@@ -77,7 +106,37 @@ def test_signed_texts_are_named_in_the_manifest_of_the_signatures() -> None:
     assert signature_tag(DIGEST) == f"sha256-{'1' * 64}.sig"
     layer = {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: b64encode(b"signature").decode()}}
     image = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": OTHER}
-    assert layers_in(msgspec.json.encode({"layers": [layer, image]})) == ((OTHER, b"signature"),)
+    assert layers_in(msgspec.convert({"layers": [layer, image]}, ArtifactManifest)) == ((OTHER, b"signature"),)
+
+
+def listed(*digests: str, **changed: Any) -> bytes:
+    parts = [{"mediaType": MANIFEST, "digest": each, "artifactType": BUNDLE, **changed} for each in digests]
+    return msgspec.json.encode({"manifests": parts})
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        (lambda it: {DIGEST: listed(it)}, 1),
+        (lambda it: {TAG: listed(OTHER, it)}, 1),  # the first is not there any more
+        (lambda it: {DIGEST: b"<html>", TAG: listed(it)}, 1),
+        (lambda it: {DIGEST: listed(), TAG: listed(it)}, 1),
+        (lambda it: {DIGEST: listed(it, annotations={PREDICATE: "https://slsa.dev/provenance/v1"})}, 0),
+        (lambda it: {TAG: listed(it, artifactType="")}, 0),  # the artifact itself, whose digest the tag is taken for
+        (lambda _: {}, 0),
+    ],
+)
+async def test_bundles_are_found_in_each_list_of_what_refers_to_an_artifact(
+    answers: Callable[[str], dict[str, bytes]], found: int
+) -> None:
+    async with blob_server() as server:
+        layer = {"mediaType": BUNDLE, "digest": server.hold(bundle(DIGEST, ECDSA_KEY))}
+        server.blobs |= answers(server.hold(msgspec.json.encode({"layers": [layer]})))
+        registries = Registries()
+        components = Components(registries, no_login, read_yaml, f"http://{server.host}/modules")
+        signed = await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
+        await registries.close()
+    assert [each.payload for each in signed] == [in_bundle().payload] * found
 
 
 @pytest.mark.parametrize(
@@ -85,15 +144,14 @@ def test_signed_texts_are_named_in_the_manifest_of_the_signatures() -> None:
     [
         {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "!"}},
         {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "ä"}},
-        {"mediaType": 1},
     ],
 )
 def test_manifest_without_readable_signatures_is_refused(layer: Mapping[str, Any]) -> None:
     with pytest.raises(Unverified, match="unreadable"):
-        layers_in(msgspec.json.encode({"layers": [layer]}))
+        layers_in(msgspec.convert({"layers": [layer]}, ArtifactManifest))
 
 
 def test_number_of_signatures_is_bounded() -> None:
     layer = {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: "AAAA"}}
     with pytest.raises(Unverified, match="more than 16"):
-        layers_in(msgspec.json.encode({"layers": [layer] * (MAX_SIGNATURES + 1)}))
+        layers_in(msgspec.convert({"layers": [layer] * (MAX_SIGNATURES + 1)}, ArtifactManifest))

@@ -12,6 +12,7 @@ is its first manifest, and the index is what the tag and the digest name.
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,11 +20,11 @@ import msgspec
 
 from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
-from kyma_oci.packing import context_of, repository_of, tag_of
+from kyma_oci.packing import ArtifactManifest, ArtifactPart, context_of, repository_of, tag_of
 from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
 from kyma_oci.references import Artifact, artifact_in, content_digest, is_digest
 from kyma_oci.registries import Registries
-from kyma_oci.signatures.cosign import Cosigned, layers_in, signature_tag
+from kyma_oci.signatures.cosign import Cosigned, bundles_in, layers_in, signature_tag, signed_in
 
 ReadYaml = Callable[[bytes, Artifact], Awaitable[object]]
 """Returns the YAML document that a layer holds. Raises SourceError, with the artifact in its message."""
@@ -32,16 +33,6 @@ _DESCRIPTORS = (
     "application/vnd.ocm.software.component-descriptor.",
     "application/vnd.gardener.cloud.cnudie.component-descriptor.",
 )
-
-
-class _Part(msgspec.Struct, rename="camel"):
-    media_type: str = ""
-    digest: str = ""
-
-
-class _Manifest(msgspec.Struct):
-    layers: list[_Part] = []
-    manifests: list[_Part] | None = None
 
 
 class FoundDescriptor(NamedTuple):
@@ -102,14 +93,38 @@ class Components:
         try:
             artifact = artifact_in(self.address, repository_of(wanted.component), signature_tag(digest))
             login = await self.login_for(artifact.repository)
-            parts = layers_in(await self.registries.pull(artifact, login))
-            return tuple(
-                [Cosigned(await self.registries.pull(artifact.layer(part), login), value) for part, value in parts]
-            )
-        except LayerNotFound:
-            return ()
+            return (*await self._beside(artifact, login), *await self._in_bundles(artifact, digest, login))
         except SourceError as error:
             raise LookupFailed(str(error), error.again_after_seconds) from None
+        except DescriptorUnreadable as error:
+            raise LookupFailed(str(error), SourceError.again_after_seconds) from None
+
+    async def _beside(self, artifact: Artifact, login: Login | None) -> list[Cosigned]:
+        """Return what cosign signed before it had bundles."""
+        try:
+            parts = layers_in(_decoded(await self.registries.pull(artifact, login), artifact))
+            return [Cosigned(await self.registries.pull(artifact.layer(part), login), value) for part, value in parts]
+        except LayerNotFound:
+            return []
+
+    async def _in_bundles(self, artifact: Artifact, digest: str, login: Login | None) -> list[Cosigned]:
+        found: list[Cosigned] = []
+        with suppress(LayerNotFound):
+            for each in await self._bundles(artifact, digest, login):
+                with suppress(LayerNotFound):
+                    manifest = _decoded(await self.registries.pull(replace(artifact, digest=each), login), artifact)
+                    bundles = [artifact.layer(part.digest) for part in manifest.layers if is_digest(part.digest)][:1]
+                    found += [it for bundle in bundles for it in signed_in(await self.registries.pull(bundle, login))]
+        return found
+
+    async def _bundles(self, artifact: Artifact, digest: str, login: Login | None) -> list[str]:
+        """Return the digests of what refers to a digest: as the registry knows or, where it does not, by a tag."""
+        with suppress(SourceError, DescriptorUnreadable):  # one without that API answers anything
+            known = await self.registries.pull(replace(artifact, tag=digest, kind="referrers"), login)
+            if found := bundles_in(_decoded(known, artifact)):
+                return found
+        tagged = await self.registries.pull(replace(artifact, tag=digest.replace(":", "-")), login)
+        return bundles_in(_decoded(tagged, artifact))
 
     async def _manifest(self, artifact: Artifact, login: Login | None, pinned: str) -> tuple[bytes, str]:
         """Return the manifest, and the digest that its tag names; "" where that can't be told. Raises SourceError."""
@@ -125,19 +140,19 @@ class Components:
         return manifest, tagged
 
 
-def _decoded(manifest: bytes, artifact: Artifact) -> _Manifest:
+def _decoded(manifest: bytes, artifact: Artifact) -> ArtifactManifest:
     try:
-        return msgspec.json.decode(manifest, type=_Manifest)
+        return msgspec.json.decode(manifest, type=ArtifactManifest)
     except UNREADABLE:
         raise DescriptorUnreadable(f"{artifact} has no readable manifest") from None
 
 
-def _descriptor_in(manifest: _Manifest, artifact: Artifact) -> str:
+def _descriptor_in(manifest: ArtifactManifest, artifact: Artifact) -> str:
     found = (each for each in manifest.layers if each.media_type.startswith(_DESCRIPTORS))
-    return _digest_of(next(found, _Part()), artifact)
+    return _digest_of(next(found, ArtifactPart()), artifact)
 
 
-def _digest_of(part: _Part, artifact: Artifact) -> str:
+def _digest_of(part: ArtifactPart, artifact: Artifact) -> str:
     if not is_digest(part.digest):
         raise LayerNotFound(f"{artifact} has no component descriptor among its layers")
     return part.digest

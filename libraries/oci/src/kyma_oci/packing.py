@@ -39,6 +39,22 @@ class Blob:
         return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.content)}
 
 
+class ArtifactPart(msgspec.Struct, rename="camel"):
+    """What a manifest or an index refers to."""
+
+    media_type: str = ""
+    artifact_type: str = ""
+    digest: str = ""
+    annotations: dict[str, str] = {}
+
+
+class ArtifactManifest(msgspec.Struct):
+    """A manifest, or an index of manifests."""
+
+    layers: list[ArtifactPart] = []
+    manifests: list[ArtifactPart] | None = None
+
+
 def repository_of(component: str, path: str = "") -> str:
     """Return the repository of a component below a path of its registry."""
     return "/".join(filter(None, (path, COMPONENT_DESCRIPTORS, component)))

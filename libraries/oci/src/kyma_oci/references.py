@@ -51,18 +51,22 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A manifest of a repository: by its tag, or by its digest where that is known."""
+    """A manifest of a repository: by its tag, or by its digest where that is known.
+
+    Of the kind `referrers`, it is the index of what refers to the digest that is given as tag.
+    """
 
     scheme: str
     host: str
     path: str
     tag: str
     digest: str = ""
+    kind: str = "manifests"
 
     @property
     def url(self) -> str:
         """The URL of the manifest."""
-        return f"{self.scheme}://{_api_host(self.host)}/v2/{self.path}/manifests/{self.digest or self.tag}"
+        return f"{self.scheme}://{_api_host(self.host)}/v2/{self.path}/{self.kind}/{self.digest or self.tag}"
 
     @property
     def repository(self) -> str:
