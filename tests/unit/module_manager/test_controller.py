@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -281,3 +282,16 @@ def test_sync_resource_is_applied_again_once_the_present_text_is_ready() -> None
     assert not applied_again(Change(old=failed, new=ready_with(2, 2)))
     assert not applied_again(Change(old=None, new=ready_with(2, 2)))
     assert not applied_again(Change(old=ready_with(2, 2), new=None))
+
+
+async def test_reconcile_may_take_longer_than_the_function(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+    controller = Manager.controller
+
+    def noted(runtime: Manager, name: str, **options: Any) -> Any:
+        given.append(options["timeout_seconds"])
+        return controller(runtime, name, **options)
+
+    monkeypatch.setattr(Manager, "controller", noted)
+    Running(client, replace(colours, timeout_seconds=120), 0.0)
+    assert given[0] > 120

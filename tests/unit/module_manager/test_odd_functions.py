@@ -132,6 +132,20 @@ async def test_functions_that_never_return_delay_no_others() -> None:
     assert (await manager.rendered({"name": "hangs"}, contexts[0])).objects == ()
 
 
+async def test_module_that_is_deleted_while_the_function_runs_does_not_come_back() -> None:
+    plane = ControlPlane()
+    plane.configs.cache.put(KEY, make_config())
+
+    def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
+        plane.configs.cache.put(KEY, make_config(deleting=True))
+        return [config_map()]
+
+    manager = module_manager("cloud-resources", crd=dict)(objects)
+    reconciler = Reconciler(manager, plane.configs, plane.sync_resources, plane, ManagerMetrics("cloud-resources"))
+    await reconciler.reconcile(KEY, Causes(()), KeyState())
+    assert plane.written == []
+
+
 async def test_timeout_within_the_function_is_reported_as_what_it_is() -> None:
     def objects(_: dict[str, Any]) -> list[dict[str, Any]]:
         raise TimeoutError("the price list did not answer")

@@ -100,6 +100,9 @@ class Reconciler(Generic[T]):
         if config is None:
             return Attempt()
         outcome = await self._render(key, config)
+        now = self.configs.get(key)
+        if outcome is not None and (now is None or now.metadata.being_deleted):
+            return Attempt()  # deleted while the function ran: its objects would come back for a moment
         if isinstance(outcome, Rendering):
             outcome = await self._write_sync_resource(key, config, outcome, state=state, changed_at=changed_at)
         elif outcome is None:
