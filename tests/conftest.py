@@ -21,8 +21,9 @@ os.environ.setdefault("GOGC", "400")
 
 # The duration of an example depends on the machine more than on the code.
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The same examples at each run, so that what a change has to pass does not depend on chance. `make fuzz` takes others.
-settings.register_profile("repeatable", settings.get_profile("random"), derandomize=True)
+# The same examples at each run, so that what a change has to pass does not depend on chance. `make fuzz` takes others,
+# and more of them.
+settings.register_profile("repeatable", settings.get_profile("random"), derandomize=True, max_examples=40)
 settings.load_profile("repeatable")
 
 # looptime requests the current loop before every test; without one, asyncio would create one that is not closed.

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from charts.generate import EVENT_DOCUMENT, event_document
@@ -90,7 +90,6 @@ def mutated() -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=300, deadline=None)
 @given(body=st.binary(max_size=200) | mutated())
 def test_any_body_of_a_known_sender_gets_an_answer(body: bytes) -> None:
     assert send(body, MINE.headers(body)) in {200, 400}
@@ -101,7 +100,6 @@ def test_deep_nesting_is_malformed(body: bytes) -> None:
     assert send(body, MINE.headers(body)) == 400
 
 
-@settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(SIGNED), value=st.binary(max_size=200).filter(lambda it: not {0, 10, 13} & set(it)))
 def test_any_header_field_gets_an_answer(name: str, value: bytes) -> None:
     assert send(GOOD, {**MINE.headers(GOOD), name: value}) in {400, 401}

@@ -117,7 +117,7 @@ TAKEN_BACK_AFTER_A_FAILURE: list[Step] = [
 ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @example(steps=TAKEN_BACK_AFTER_A_REFUSAL)
 @example(steps=TAKEN_BACK_AFTER_A_FAILURE)
 @given(steps=st.lists(STEPS, max_size=8))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_crds import object_schema, schema_of
@@ -70,7 +70,6 @@ def test_module_depends_on_apimachinery_alone(program: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.KIND)
-@settings(max_examples=60)
 @given(data=st.data())
 def test_objects_are_the_same_after_python_and_go(
     through_go: RoundTrip, kind: type[ApiObject], data: st.DataObject

@@ -198,7 +198,7 @@ class OwnWritesMachine(RuleBasedStateMachine):
 
 
 TestAnyOrderOfAnswersAndEvents = OwnWritesMachine.TestCase
-TestAnyOrderOfAnswersAndEvents.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestAnyOrderOfAnswersAndEvents.settings = settings(stateful_step_count=40)
 
 
 class Following:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from kube_runtime import (
@@ -236,7 +236,6 @@ KEYS = some.tuples(some.sampled_from(["", "a", "b", "c"]), some.integers(0, 4))
 ADDS = some.tuples(KEYS, some.sampled_from(list(Priority)))
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     steps=some.lists(some.one_of(ADDS, some.integers(0, 20)), max_size=60),
     concurrency=some.integers(1, 6),
@@ -294,7 +293,6 @@ async def _play(steps: Sequence[tuple[Key, Priority] | int], concurrency: int, m
     assert len(workers.queue) == 0
 
 
-@settings(max_examples=200, deadline=None)
 @given(adds=some.lists(ADDS, max_size=40), taken=some.integers(0, 6), most=some.integers(1, 3))
 def test_every_event_and_change_is_given_out_after_a_shut_down(
     adds: Sequence[tuple[Key, Priority]], taken: int, most: int

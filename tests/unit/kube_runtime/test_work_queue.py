@@ -391,9 +391,9 @@ class LimitedQueueMachine(QueueMachine):
 
 
 TestAnySequenceOfCalls = QueueMachine.TestCase
-TestAnySequenceOfCalls.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnySequenceOfCalls.settings = settings(stateful_step_count=40)
 TestAnySequenceOfCallsWithShares = LimitedQueueMachine.TestCase
-TestAnySequenceOfCallsWithShares.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAnySequenceOfCallsWithShares.settings = settings(stateful_step_count=40)
 
 
 def test_keys_for_right_now_and_for_later_come_on_the_event_loop_of_production() -> None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Step
@@ -22,7 +22,6 @@ from tests.unit.kyma import steps
 from tests.unit.kyma.generated_fleets import INSTALLED, LABELS, MODULES, SPECS, TIMINGS, offers
 from tests.unit.kyma.planning import Planned, planned, snapshot
 
-LAWS = settings(max_examples=60)
 Catalog = tuple[list[ModuleTemplate], list[ModuleReleaseMeta]]
 
 
@@ -89,7 +88,6 @@ class Fleet:
 FLEETS = st.builds(Fleet.of, SPECS, LABELS, offers(), INSTALLED, TIMINGS)
 
 
-@LAWS
 @given(fleet=FLEETS)
 def test_plan_comes_to_an_end(fleet: Fleet) -> None:
     for _ in range(3):
@@ -104,7 +102,6 @@ SKR_STEPS = steps.SkrStep.__subclasses__()
 FAILURES = st.dictionaries(st.sampled_from(SKR_STEPS), ERRORS, max_size=3)
 
 
-@LAWS
 @given(fleet=FLEETS, in_skr=FAILURES, in_kcp=st.booleans(), is_there=st.booleans(), is_deleted=st.booleans())
 def test_reconcile_ends_whatever_fails_and_an_skr_that_refused_gets_no_more_steps(
     fleet: Fleet, in_skr: dict[type[Step], Exception], in_kcp: bool, is_there: bool, is_deleted: bool
@@ -123,7 +120,6 @@ def test_reconcile_ends_whatever_fails_and_an_skr_that_refused_gets_no_more_step
         assert all(isinstance(each, AccessSecretMissing) for each in failed)
 
 
-@LAWS
 @given(fleet=FLEETS)
 def test_settled_status_does_not_change_by_time_alone(fleet: Fleet) -> None:
     fleet.timing = Timing(builders.NOW)
@@ -134,7 +130,6 @@ def test_settled_status_does_not_change_by_time_alone(fleet: Fleet) -> None:
     assert later.is_quiet
 
 
-@LAWS
 @given(fleet=FLEETS)
 def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
@@ -154,7 +149,6 @@ def test_new_version_is_requested_offered_and_allowed(fleet: Fleet) -> None:
         )
 
 
-@LAWS
 @given(fleet=FLEETS)
 def test_exactly_the_modules_that_are_not_requested_or_barred_are_removed(fleet: Fleet) -> None:
     before = dict(fleet.manifests)
@@ -173,7 +167,6 @@ def test_exactly_the_modules_that_are_not_requested_or_barred_are_removed(fleet:
     }
 
 
-@LAWS
 @given(fleet=FLEETS)
 def test_status_lists_each_requested_or_removed_module_once(fleet: Fleet) -> None:
     requested = {module.name for module in fleet.inner.spec.modules}
@@ -183,7 +176,6 @@ def test_status_lists_each_requested_or_removed_module_once(fleet: Fleet) -> Non
     assert sorted(shown) == sorted(requested | there)
 
 
-@LAWS
 @given(fleet=FLEETS, configured=st.sets(st.sampled_from((*MODULES, "unknown"))))
 def test_module_with_module_configs_is_listed_until_they_are_gone(fleet: Fleet, configured: set[str]) -> None:
     """What the status lists keeps its ModuleConfigs and SyncResources in force."""
@@ -203,7 +195,6 @@ def test_module_with_module_configs_is_listed_until_they_are_gone(fleet: Fleet, 
     assert sorted(module.name for module in fleet.kyma.status.modules) == sorted(requested | there)
 
 
-@LAWS
 @given(fleet=FLEETS, waits=st.booleans())
 def test_deletion_removes_everything_whatever_there_is(fleet: Fleet, waits: bool) -> None:
     if waits:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
@@ -489,10 +489,8 @@ class TestMaintenance:
 
 
 # The laws, for generated fleets.
-LAWS = settings(max_examples=60)
 
 
-@LAWS
 @given(catalog=offers(), requested=SPECS, labels=LABELS, timing=TIMINGS)
 def test_kyma_never_gets_a_module_that_its_labels_exclude(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
@@ -516,7 +514,6 @@ def test_kyma_never_gets_a_module_that_its_labels_exclude(
                 assert each.get(label) != "true" or labels.get(label) == "true"
 
 
-@LAWS
 @given(catalog=offers(), requested=SPECS, labels=LABELS, installed=INSTALLED, timing=TIMINGS)
 def test_resolved_version_always_exists_and_is_never_downgraded(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]],
@@ -537,7 +534,6 @@ def test_resolved_version_always_exists_and_is_never_downgraded(
             assert (new.major, new.minor, new.patch) >= (old.major, old.minor, old.patch)
 
 
-@LAWS
 @given(
     catalog=offers(),
     requested=SPECS,
@@ -562,7 +558,6 @@ def test_resolution_does_not_depend_on_the_order_of_lists(
     assert resolve(requested, subject, offer=Offer.of(templates, releases), installed=installed, timing=timing) == first
 
 
-@LAWS
 @given(catalog=offers(), requested=SPECS)
 def test_module_is_mandatory_or_can_be_chosen_and_never_both(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], requested: KymaSpec
@@ -572,7 +567,6 @@ def test_module_is_mandatory_or_can_be_chosen_and_never_both(
     assert not {each.module.name for each in chosen if each.template is not None} & offer.mandatory.keys()
 
 
-@LAWS
 @given(catalog=offers(), labels=LABELS)
 def test_mandatory_module_is_in_every_kyma(
     catalog: tuple[list[ModuleTemplate], list[ModuleReleaseMeta]], labels: dict[str, str]

@@ -102,7 +102,7 @@ async def run(steps: Iterable[Step]) -> None:
         assert [each for each in it.world.writes_to("kcp", before) if "moduleconfigs" in each.path] == []
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(steps=st.lists(STEPS, max_size=10))
 def test_each_module_cr_has_its_module_config_in_the_end(steps: list[Step]) -> None:
     asyncio.run(run(steps))

@@ -15,7 +15,7 @@ from tests.kinds import INFRASTRUCTURES
 from tests.unit.module_cr_status.clusters import SKR, TOO_WIDE, Statuses, crd, is_status_write, ready_of
 from tests.waiting import eventually
 
-MANY = 600
+MANY = 100
 """More than a page of a list has."""
 STEPS = ("edit", "render", "refuse", "apply", "fail", "unready", "reconcile", "wait", "restart", "lose answer")
 ENDS = {
@@ -90,7 +90,7 @@ async def run(steps: Sequence[str], end: State) -> None:
         await life.process.aclose()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10)
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=12), end=st.sampled_from(sorted(ENDS)))
 def test_status_ends_as_the_last_edit_deserves(steps: Sequence[str], end: State) -> None:
     asyncio.run(run(steps, end))

@@ -73,7 +73,7 @@ async def run(steps: Iterable[Step], folder: Path) -> None:
         await Walk(simulation, clock, skr, world).walk(steps)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(steps=st.lists(STEPS, max_size=12))
 def test_objects_are_those_of_the_modules_in_the_end(steps: list[Step]) -> None:
     with TemporaryDirectory(prefix="walk-") as folder:

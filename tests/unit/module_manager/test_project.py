@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_runtime import dump_yaml, load_yaml, parse_objects
@@ -328,7 +328,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> ModuleProject:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
 def test_no_value_of_a_project_breaks_validation_or_packing(whole: ModuleProject, data: st.DataObject) -> None:
     documents = json.loads(json.dumps(whole.documents))  # in the same order, as `files` names theirs
     others = st.sampled_from([None, True, 7, "(", [], [None], {}, {"": None}])

@@ -293,5 +293,5 @@ class Undoing(RuleBasedStateMachine):
         assert standing is None or not standing.spec.undoes
 
 
-Undoing.TestCase.settings = settings(deadline=None, max_examples=40, stateful_step_count=15)
+Undoing.TestCase.settings = settings(stateful_step_count=15)
 TestUndoing = Undoing.TestCase

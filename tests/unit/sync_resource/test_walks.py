@@ -76,7 +76,7 @@ async def run(steps: Iterable[Step]) -> None:
         await walk.walk(steps)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(steps=st.lists(STEPS, max_size=12))
 def test_objects_are_those_of_the_texts_in_the_end(steps: list[Step]) -> None:
     asyncio.run(run(steps))

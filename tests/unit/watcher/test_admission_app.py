@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skr_watcher import main, server
@@ -279,7 +279,6 @@ def mutated() -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=400, deadline=None)
 @given(body=st.binary(max_size=300) | mutated(), size=st.integers(1, 500), late=st.booleans())
 def test_any_body_gets_a_response(body: bytes, size: int, *, late: bool) -> None:
     asked = Asked(Late() if late else None)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from kyma_certs import LeafRequest, create_ca, issue
@@ -240,7 +239,6 @@ def mutated() -> st.SearchStrategy[bytes]:
     )
 
 
-@examples(max_examples=300, deadline=None)
 @given(answer=st.binary(max_size=300) | mutated(), size=st.integers(1, 400))
 def test_any_bytes_are_a_response_or_a_failure(answer: bytes, size: int) -> None:
     async def exchange() -> None:
