@@ -19,6 +19,7 @@ from tests import builders
 from tests.clocks import ManualClock
 from tests.page_sources import AnyRight, MadeUp
 from tests.unit.fleet_page.rollouts import rollout
+from tests.waiting import eventually
 
 ADDRESS = "https://localhost"
 OWN = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
@@ -279,7 +280,7 @@ async def test_user_with_many_tokens_leaves_streams_to_others() -> None:
 
     async with asyncio.timeout(10), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS) as client:
         greedy = [asyncio.create_task(open_stream(f"{number}-of-one")) for number in range(MAX_PAGES)]
-        await asyncio.sleep(1)
+        await eventually(lambda: sum(not each.done() for each in greedy) == OPEN_OF_ONE_USER)
         other = asyncio.create_task(open_stream("1-of-another"))
         await asyncio.sleep(0.1)
         assert not other.done(), "it is open"

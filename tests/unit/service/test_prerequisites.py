@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
+import pytest
 import pytest_asyncio
 
+from kube_runtime import Client, KubeconfigPolicy
 from kube_simulation import SimulatedCluster, serve_simulation
 from kyma_local.ports import free_port
+from lifecycle_manager.process.prerequisites import NotInstalled, require_installed
 from lifecycle_manager_api import crds
 from tests.klm import KLM
 
@@ -19,7 +22,7 @@ async def cluster() -> AsyncIterator[SimulatedCluster]:
         yield simulation.cluster("kcp")
 
 
-async def run_in(cluster: SimulatedCluster, folder: Path, *options: str) -> tuple[int | None, list[str]]:
+async def run_in(cluster: SimulatedCluster, folder: Path) -> tuple[int | None, list[str]]:
     """Run `klm run` in a cluster; return its exit code and what it printed, without its log."""
     kubeconfig = folder / "kcp.yaml"
     kubeconfig.write_bytes(msgspec.json.encode(cluster.kubeconfig))
@@ -38,7 +41,6 @@ async def run_in(cluster: SimulatedCluster, folder: Path, *options: str) -> tupl
         f"--kubeconfig={kubeconfig}",
         "--log-format=json",
         *ports,
-        *options,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -61,15 +63,12 @@ async def test_an_empty_control_plane_is_one_line_that_says_what_to_do(
         assert expected in line
 
 
-async def test_a_control_plane_without_one_namespace_or_without_crds_is_named(
-    cluster: SimulatedCluster, tmp_path: Path
-) -> None:
+async def test_a_control_plane_without_one_namespace_or_without_crds_is_named(cluster: SimulatedCluster) -> None:
     cluster.answer_to("POST", "/api/v1/namespaces", {"metadata": {"name": "kcp-system"}})
-    code, (line,) = await run_in(cluster, tmp_path, "--leader-election-namespace=kcp-system")
-    assert code == 1
-    assert " has no CRD " in line
-    assert "namespace kcp-system," not in line
-    cluster.create(*crds.all_crds())
-    code, (line,) = await run_in(cluster, tmp_path)
-    assert code == 1
-    assert "has no namespace kcp-system-leases: install" in line
+    async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy(allow_insecure=True)) as kcp:
+        with pytest.raises(NotInstalled, match=" has no CRD "):
+            await require_installed(kcp, ("kcp-system", "kcp-system"))
+        cluster.create(*crds.all_crds())
+    async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy(allow_insecure=True)) as kcp:
+        with pytest.raises(NotInstalled, match="has no namespace kcp-system-leases: install"):
+            await require_installed(kcp, ("kcp-system", "kcp-system-leases"))
