@@ -54,71 +54,6 @@ def workload(keeper: Callable[[Client, Informer[JsonObject]], Reconcile]) -> Wor
     return Workload(process=process, script=script, initial=(definition(),))
 
 
-def pausing(seconds: float) -> Workload:
-    """Return a workload whose controller does its work after a pause, and is reconciled by nothing else."""
-
-    async def process(process: Process) -> None:
-        manager = Manager(process.client, namespace="default")
-        things = manager.informer(THINGS)
-
-        async def reconcile(key: ObjectKey, _causes: Causes, state: list[str]) -> Result:
-            found = things.cache.get(key)
-            if found is None:
-                return Result()
-            if not state:
-                state.append("it has begun to pause")
-                return Result(requeue_after=seconds)
-            document = _config_map(key, found)
-            await process.client.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager=KEEPER)
-            return Result()
-
-        controller: Controller[ObjectKey, list[str]] = manager.controller(KEEPER, state=list)
-        controller.watches(things)
-        controller.reconciles(process.observed(reconcile))
-        await manager.run(asyncio.Event())
-
-    async def create(users: Users) -> None:
-        await users.client.create(THINGS, thing("one", word="hello"), "default", field_manager="user")
-        await users.settled()
-
-    return Workload(process=process, script=create, initial=(definition(),))
-
-
-def copying() -> Workload:
-    """Return a workload whose controller copies Things to another cluster, which it does not watch."""
-
-    async def process(process: Process) -> None:
-        manager = Manager(process.client, ManagerOptions(resync_seconds=process.resync_seconds), namespace="default")
-        things, there = manager.informer(THINGS), process.clients["two"]
-
-        async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
-            found = things.cache.get(key)
-            if found is not None and not (await there.list(CONFIG_MAPS, key.namespace)).items:
-                document = _config_map(key, found)
-                await there.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager=KEEPER)
-            return Result()
-
-        controller: Controller[ObjectKey, None] = manager.controller(KEEPER)
-        controller.watches(things)
-        controller.reconciles(process.observed(reconcile))
-        await manager.run(asyncio.Event())
-
-    async def create(users: Users) -> None:
-        await users.client.create(THINGS, thing("one", word="hello"), "default", field_manager="user")
-        await users.settled()
-
-    return Workload(process=process, script=create, clusters=("one", "two"), initial=(definition(),))
-
-
-def ending_by_itself() -> Workload:
-    """Return a workload whose process does nothing and ends."""
-
-    async def process(process: Process) -> None:
-        await process.client.server_version()
-
-    return Workload(process=process, script=script, initial=(definition(),))
-
-
 async def script(users: Users) -> None:
     """Make two Things, change one, and delete it."""
     client = users.client
@@ -199,20 +134,6 @@ def historian(client: Client, things: Informer[JsonObject]) -> Reconcile:
                 await client.create(CONFIG_MAPS, _config_map(key, found), key.namespace, field_manager=KEEPER)
             elif word not in (known.items[0].get("data") or {}).values():
                 await client.merge_patch(CONFIG_MAPS, key.name, {"data": {f"then-{word}": word}}, key.namespace)
-        return Result()
-
-    return reconcile
-
-
-def hasty(client: Client, things: Informer[JsonObject]) -> Reconcile:
-    """Notes that it has done its work before it has."""
-
-    async def reconcile(key: ObjectKey) -> Result:
-        found = things.cache.get(key)
-        if found is not None and found.get("status", {}).get("done") != found["spec"]["word"]:
-            done = {"status": {"done": found["spec"]["word"]}}
-            await client.merge_patch(THINGS, key.name, done, key.namespace, subresource="status")
-            await client.apply(CONFIG_MAPS, key.name, _config_map(key, found), key.namespace, field_manager=KEEPER)
         return Result()
 
     return reconcile

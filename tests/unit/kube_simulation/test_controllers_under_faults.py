@@ -2,14 +2,10 @@
 
 import asyncio
 import re
-from dataclasses import replace
 
 import pytest
 
-from kube_simulation import serve_simulation
-from tests.faults import FaultReport, ReconcileCut, check_under_faults, running
-from tests.faults.faults import Fault, KillAfterWrite, StartStale, Undisturbed
-from tests.faults.running import Run
+from tests.faults import FaultReport, ReconcileCut, check_under_faults
 from tests.faults.stepping import Stepped
 from tests.unit.kube_simulation import keepers
 
@@ -21,12 +17,11 @@ def faults_found(report: FaultReport, kind: str) -> list[str]:
 
 
 async def test_level_triggered_controller_reaches_the_same_end_whatever_happens() -> None:
-    report = await check_under_faults(keepers.workload(keepers.right))
+    report = await check_under_faults(keepers.workload(keepers.right), max_places=7)
 
     report.raise_findings()
-    assert report.runs["KillAfterWrite"] == report.runs["StartStale"] >= 7
+    assert report.runs["KillAfterWrite"] == report.runs["StartStale"] == report.runs["CutAtAwait"] == 7
     assert report.runs["HideEvent"] >= 5
-    assert report.runs["CutAtAwait"] >= 15
 
 
 async def test_controller_that_forgets_what_it_made_makes_it_twice() -> None:
@@ -51,12 +46,6 @@ async def test_controller_that_counts_on_hearing_of_every_state_misses_one() -> 
     assert any("'then-bye': 'bye'" in what for what in faults_found(report, "event"))
 
 
-async def test_controller_that_says_it_is_done_before_it_is_leaves_work_undone() -> None:
-    report = await check_under_faults(keepers.workload(keepers.hasty))
-
-    assert any("is missing" in what for what in faults_found(report, "killed"))
-
-
 async def test_controller_that_is_not_tidy_when_interrupted_never_works_again() -> None:
     report = await check_under_faults(keepers.workload(keepers.untidy))
 
@@ -75,38 +64,6 @@ async def test_reconcile_that_raises_what_no_cluster_does_is_reported() -> None:
     report = await check_under_faults(keepers.workload(keepers.careless), timeout_seconds=1.0)
 
     assert any("raised AssertionError" in finding.what for finding in report.findings)
-
-
-async def test_what_the_workload_foresees_is_not_reported() -> None:
-    careless = replace(keepers.workload(keepers.careless), foreseen=(AssertionError,))
-    report = await check_under_faults(careless, timeout_seconds=1.0)
-
-    assert not any("raised AssertionError" in finding.what for finding in report.findings)
-
-
-async def test_process_that_ends_by_itself_is_reported() -> None:
-    report = await check_under_faults(keepers.ending_by_itself())
-
-    assert [finding.what for finding in report.findings] == ["the process ended by itself: None"]
-
-
-@pytest.mark.parametrize("fault", [Undisturbed(), KillAfterWrite(1)], ids=str)
-async def test_run_is_judged_after_the_pauses_of_its_controller(fault: Fault) -> None:
-    async with serve_simulation(history=1000) as simulation:
-        outcome = await Run(simulation, keepers.pausing(4.0), fault, "pausing", 60).outcome()
-
-    assert [kind for _, kind, *_ in outcome.objects if kind.startswith("ConfigMap")] == ["ConfigMap."]
-
-
-async def test_cluster_without_watches_is_in_the_past_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_FOR_A_START", 600.0)
-    async with serve_simulation(history=1000) as simulation, asyncio.timeout(120):
-        for fault in (StartStale(1), Undisturbed()):
-            outcome = await Run(
-                simulation, keepers.copying(), fault, f"copying-{type(fault).__name__.lower()}", 60
-            ).outcome()
-            assert outcome.complaints == []
-            assert [kind for _, kind, *_ in outcome.objects if kind.startswith("ConfigMap")] == ["ConfigMap."]
 
 
 async def test_coroutine_is_cancelled_at_each_of_its_awaits_and_cleans_up() -> None:

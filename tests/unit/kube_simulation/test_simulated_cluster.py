@@ -10,7 +10,7 @@ import pytest
 import uvloop
 from yarl import URL
 
-from kube_runtime import Client, ClientOptions, Gone, Informer, KubeconfigPolicy, NotFound, NotServed
+from kube_runtime import Client, ClientOptions, Informer, KubeconfigPolicy, NotFound, NotServed
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.until import until
@@ -75,20 +75,6 @@ def test_client_that_leaves_during_a_change_ends_its_watch_without_an_error(
 
     uvloop.run(leave())
     assert [record.exc_text or record.getMessage() for record in caplog.records] == []
-
-
-async def test_forgotten_past_is_gone_for_watches_and_pages(client: Client, cluster: SimulatedCluster) -> None:
-    for number in range(3):
-        await write(client, f"n{number}")
-    pages = client.pages(CONFIG_MAPS, "default", page_size=1)
-    first = await anext(pages)
-    await write(client, "later")
-    cluster.compact()
-    with pytest.raises(Gone):
-        await anext(pages)
-    async with aclosing(client.watch(CONFIG_MAPS, resource_version=first.resource_version)) as events:
-        with pytest.raises(Gone):
-            await anext(events)
 
 
 async def test_watch_that_falls_behind_the_history_lists_again(client: Client, cluster: SimulatedCluster) -> None:

@@ -23,7 +23,6 @@ from kube_runtime import (
 )
 from kube_simulation import (
     ApiRequest,
-    Delay,
     Drop,
     Freeze,
     NeverAnswer,
@@ -32,7 +31,6 @@ from kube_simulation import (
     Rule,
     SimulatedCluster,
     StoredChange,
-    is_read,
     is_write,
 )
 from tests.kinds import CONFIG_MAPS
@@ -90,14 +88,6 @@ async def test_refusal_is_what_the_rule_says_and_for_as_often(client: Client, cl
         await write(client, a="2")
     assert refused.value.retry_after == 1000
     assert await data_of(client) == {"a": "1"}
-
-
-async def test_slow_answer_is_only_slow(client: Client, cluster: SimulatedCluster) -> None:
-    slow = Delay(seconds=0.05)
-    with cluster.ruled_by(slow, Delay(is_read, seconds=0.01, after=True)):
-        await write(client, a="1")
-        assert await data_of(client) == {"a": "1"}
-    assert slow.seen == 2
 
 
 async def test_frozen_reads_and_watches_show_the_past_while_writes_go_on(
