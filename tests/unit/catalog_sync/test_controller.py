@@ -261,15 +261,6 @@ async def test_object_with_a_foreign_finalizer_keeps_its_kyma_until_the_purge(pu
         assert await is_gone(world.in_kcp()) is (purge is not None)
 
 
-async def test_change_of_the_catalog_in_kcp_reaches_the_cluster() -> None:
-    async with catalog_world(interval_seconds=600.0) as world, world.running():
-        await eventually(lambda: is_synced(world))
-        await world.offer(builders.template("api", "1.0.0"), builders.release("api", regular="1.0.0"))
-        skr = await world.skr()
-        await eventually(lambda: _exists(skr, MODULE_TEMPLATES, "api-1.0.0"))
-        await eventually(lambda: _exists(skr, MODULE_RELEASE_METAS, "api"))
-
-
 @pytest.mark.parametrize(
     "signal",
     [ObjectChanged("demo", TEMPLATE, "DELETE"), ResyncRequested("demo"), ClusterReplaced("demo")],

@@ -2,8 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,7 +22,6 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
 from lifecycle_manager.kyma.rules import MAX_REPEATS
-from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import ConditionStatus, State, find, names
 from tests import builders
 from tests.kinds import NAMESPACES
@@ -182,19 +179,6 @@ async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once(world: World) 
     assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
-async def test_crd_that_is_reverted_in_kcp_is_reverted_in_the_skr(world: World) -> None:
-    await world.register()
-    await world.introduced()
-    recorded = (await world.in_kcp()).status.records.kyma_crd
-    await world.change_crd({"spec": {"names": {"shortNames": ["ky"]}}})
-    await world.reconcile()
-    await world.change_crd({"spec": {"names": {"shortNames": None}}})
-    await world.reconcile()
-    definition = await (await world.skr()).get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
-    assert "shortNames" not in definition["spec"]["names"]
-    assert (await world.in_kcp()).status.records.kyma_crd == recorded
-
-
 async def test_events_are_recorded_once_on_both_sides(world: World) -> None:
     await world.register("demo", "tpyo")
     await world.introduced()
@@ -267,28 +251,6 @@ async def test_module_that_is_updated_is_shown_as_processing_until_it_is_ready()
         assert [each.subresource for each in world.writes_to("kcp", before)] == ["status"]
         assert [each.subresource for each in world.writes_to("demo", before)] == ["status"]
         assert ("ModuleReady", "module cloud-resources 0.2.0 is ready") in world.skr_events
-
-
-async def test_upgrade_that_waits_for_its_window_shows_that_it_does(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.json"
-    rollout = RolloutSettings(max_delay=timedelta(0), policy_file=policy, min_window=timedelta(0))
-    async with open_world(rollout=rollout) as world:
-        await world.register("demo", "cloud-resources")
-        await world.offer(builders.template(installs=True), builders.release(regular="0.1.0"))
-        await world.introduced()
-        policy.write_text('{"default": {"days": ["Wed"], "begin": "22:00:00+00:00", "end": "23:00:00+00:00"}}')
-        newer = builders.template(version="0.2.0", installs=True, requires_downtime=True)
-        await world.offer(newer, builders.release(regular="0.2.0"))
-        result = await world.reconcile()
-        (module,) = (await world.in_skr()).status.modules
-        assert (module.version, module.maintenance) == ("0.1.0", True)
-        assert "2026-11-04T22:00:00+00:00" in module.message
-        assert result.requeue_after is not None
-        world.clock.time = datetime(2026, 11, 4, 22, 0, tzinfo=UTC)
-        await world.reconcile()
-        (module,) = (await world.in_skr()).status.modules
-        assert (module.version, module.maintenance) == ("0.2.0", False)
-        assert await world.manifests() == {"demo-cloud-resources": "0.2.0"}
 
 
 async def test_module_stays_when_its_kyma_loses_the_label_that_allowed_it(world: World) -> None:

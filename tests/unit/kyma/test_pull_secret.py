@@ -11,7 +11,7 @@ from lifecycle_manager.kyma.pull_secret import RETRY_SECONDS
 from lifecycle_manager_api import Condition, find, names
 from tests import builders
 from tests.kinds import NAMESPACES
-from tests.waiting import eventually, is_gone
+from tests.waiting import is_gone
 from tests.world import KCP, SKR, World, open_world
 
 NAME = "registry-login"
@@ -21,11 +21,6 @@ OVER_QUOTA = Refused(403, "Forbidden", 'secrets "registry-login" is forbidden: e
 def written(password: str, **more: Any) -> dict[str, Any]:
     data = {".dockerconfigjson": base64.b64encode(password.encode()).decode()}
     return {"metadata": {"name": NAME, **more}, "type": "kubernetes.io/dockerconfigjson", "data": data}
-
-
-async def rotate(world: World, password: str) -> None:
-    patch = {"data": written(password)["data"]}
-    await world.kcp.merge_patch(SECRETS, NAME, patch, KCP, field_manager="operator")
 
 
 @asynccontextmanager
@@ -70,24 +65,6 @@ async def test_cluster_gets_the_data_of_the_secret_and_nothing_else_of_it() -> N
         before = world.requests
         await world.reconcile(times=2)
         assert world.writes_to("demo", before) == []
-
-
-async def test_rotation_reaches_every_cluster_at_once() -> None:
-    async with open_world(pull_secret=NAME) as world:
-        await world.kcp.create(SECRETS, written("first"), KCP, field_manager="operator")
-        clusters = ("one", "two", "three")
-        for name in clusters:
-            await world.register(name)
-        async with world.running():
-            for expected in ("first", "second", "third"):
-                await rotate(world, expected)
-
-                async def have_all(expected: str = expected) -> bool:
-                    found = [await (await world.skr(name)).list(SECRETS, SKR) for name in clusters]
-                    data = written(expected)["data"]
-                    return all([each.data for each in secrets.items] == [data] for secrets in found)
-
-                await eventually(have_all, within=20, what=f"every cluster has {expected}")
 
 
 async def test_what_others_do_to_the_copy_is_corrected_at_the_interval() -> None:
@@ -155,15 +132,6 @@ async def test_secret_that_kcp_does_not_have_is_awaited() -> None:
         await world.reconcile()
         assert (await synced(world)).reason == "ImagePullSecretMissing"
         assert await password(world) == "late"  # Pods may still need it
-
-
-async def test_copy_goes_with_the_kyma() -> None:
-    async with introduced() as world:
-        await world.kcp.delete(KYMAS, "demo", KCP)
-        await world.without_parts()
-        await world.reconcile(times=3)
-        assert await is_gone(world.in_kcp())
-        assert await is_gone(copy(world))
 
 
 async def test_copy_goes_with_the_kyma_although_kcp_has_lost_the_secret() -> None:

@@ -79,12 +79,6 @@ async def ask(socket: Path, head: bytes, line: bytes = b"hello\n") -> tuple[byte
 CONNECT = b"CONNECT 10.0.0.179:443 HTTP/1.1\r\nHost: 10.0.0.179:443\r\n\r\n"
 
 
-async def test_service_is_connected_to_its_process(tmp_path: Path) -> None:
-    async with echoing(b"watcher: ") as port, proxy(tmp_path) as socket:
-        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", port))
-        assert await ask(socket, CONNECT) == (b"HTTP/1.1 200 OK", b"watcher: hello\n")
-
-
 async def test_second_route_of_a_port_replaces_the_first(tmp_path: Path) -> None:
     async with echoing(b"old: ") as old, echoing(b"new: ") as new, proxy(tmp_path) as socket:
         for port in (old, new):
@@ -101,20 +95,6 @@ async def test_unregistered_service_is_not_connected(tmp_path: Path) -> None:
         direct = f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode()
         assert (await ask(socket, direct))[0] == refused
         assert (await ask(socket, CONNECT.replace(b"CONNECT", b"GET")))[0] == refused
-
-
-async def test_ended_process_is_a_bad_gateway(tmp_path: Path) -> None:
-    async with proxy(tmp_path) as socket:
-        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", 1))
-        assert (await ask(socket, CONNECT))[0] == b"HTTP/1.1 502 Bad Gateway"
-
-
-async def test_processes_of_a_service_take_turns(tmp_path: Path) -> None:
-    async with echoing(b"one: ") as one, echoing(b"two: ") as two, proxy(tmp_path) as socket:
-        others = (("127.0.0.1", two),)
-        add_route(tmp_path / "routes", Route("kyma-system", "skr-webhook", 443, "127.0.0.1", one, others))
-        answers = [(await ask(socket, CONNECT))[1] for _ in range(4)]
-        assert answers == [b"one: hello\n", b"two: hello\n"] * 2
 
 
 async def test_process_that_refuses_is_skipped(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from lifecycle_manager.contract.signals import (
     ReadScope,
     ResyncRequested,
     Trace,
-    WebhookRulesChanged,
 )
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config import ModuleConfigSettings, ModuleKey
@@ -156,18 +155,6 @@ async def delayed_watch(it: Module) -> AsyncIterator[None]:
     with kcp.ruled_by(Freeze(kcp.version, is_watch_of_configs)):
         yield
     it.world.unseen.clear()
-
-
-async def test_module_cr_is_copied_with_its_origin() -> None:
-    async with module() as it:
-        written = await it.write("one")
-        assert (await it.reconcile()).requeue_after == INTERVAL
-        config = await it.config()
-        assert config is not None
-        assert "value: one" in config.spec.resource
-        assert config.spec.resource_ref is not None
-        assert config.spec.resource_ref.resource_version == written["metadata"]["resourceVersion"]
-        assert (config.spec.kyma, config.spec.module) == ("demo", MODULE)
 
 
 async def test_of_an_announced_change_only_the_object_is_read() -> None:
@@ -385,12 +372,3 @@ async def test_changes_reach_kcp_by_events_and_deleted_configs_are_written_again
         it.world.manager.publish(ResyncRequested("demo"))
         await eventually(it.has("three"))
         assert it.world.manager.publish(ObjectChanged("demo", ObjectReference("", "Pod", SKR, "x"), "UPDATE")) <= 1
-
-
-async def test_new_rules_of_the_webhook_read_all_module_crs_once_the_api_server_uses_them() -> None:
-    async with module(introduced=False) as it, it.world.running():
-        await it.write("one")
-        await eventually(it.has("one"))
-        await it.write("two")
-        it.world.manager.publish(WebhookRulesChanged("demo"))
-        await eventually(it.has("two"))

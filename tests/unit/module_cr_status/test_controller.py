@@ -80,19 +80,6 @@ async def test_change_that_takes_longer_is_processing_first(world: Statuses, sim
     assert [reason for reason, _ in world.events.in_skr] == ["Applied", "Waiting", "Applied"]
 
 
-async def test_mistake_is_reported_at_once_and_its_correction_too(world: Statuses) -> None:
-    await world.in_force("10.0.0.0/8")
-    await world.edit("0.0.0.0/0")
-    await world.refuse(*TOO_WIDE)
-    await world.reconcile()
-    status = await world.status()
-    assert (status["state"], ready_of(status)) == ("Error", ("False", *TOO_WIDE, 2))
-    await world.in_force("10.2.0.0/16")
-    status = await world.status()
-    assert (status["state"], status["observedGeneration"], ready_of(status)[0]) == ("Ready", 3, "True")
-    assert ("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})") in world.events.in_skr
-
-
 async def test_time_of_the_transition_stays_while_the_status_does(world: Statuses) -> None:
     await world.in_force("10.0.0.0/8")
     before = (await world.status())["conditions"]
@@ -136,15 +123,6 @@ async def test_end_of_an_outage_is_no_news(world: Statuses, simulation: Simulati
     world.clock.advance(ACCESS_SECONDS + 1)
     await world.reconcile()
     assert ready_of(await world.status())[1] == "ClusterNotAccessible"
-
-
-async def test_fields_of_an_operator_stay(world: Statuses) -> None:
-    await world.install(crd({**status_properties(), "phase": {"type": "string"}}))
-    await world.edit("10.0.0.0/8")
-    await world.operator_writes({"phase": "Bound"})
-    await world.in_force("10.0.0.0/8")
-    status = await world.status()
-    assert (status["phase"], status["state"]) == ("Bound", "Ready")
 
 
 async def test_status_that_an_operator_writes_is_left_alone(world: Statuses, simulation: Simulation) -> None:

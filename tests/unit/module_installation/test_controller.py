@@ -224,15 +224,6 @@ async def test_link_that_has_nothing_behind_it_takes_nothing_out_of_the_cluster(
     assert await brought(world) == {"rose"}
 
 
-async def test_finalizer_is_removed_at_once_when_the_cluster_is_gone(world: Modules) -> None:
-    await world.want([config_map("rose")])
-    await world.reconcile()
-    await world.delete()
-    world.access = AccessSecretMissing("demo")
-    await world.reconcile()
-    assert await world.manifest() is None
-
-
 @pytest.mark.parametrize("installed", [True, False])
 async def test_finalizers_of_others_are_removed_too_when_the_cluster_is_gone(
     world: Modules, *, installed: bool
@@ -756,13 +747,6 @@ async def test_what_a_text_says_twice_is_applied_as_by_kubectl_and_named(world: 
     await world.restart()
     await world.reconcile()
     assert await world.condition("Resources") == before
-
-
-async def test_name_that_no_path_has_is_refused_by_name(world: Modules) -> None:
-    await world.want([config_map("rose"), config_map("..")])
-    await world.reconcile()
-    assert await world.state() == ("Error", "ObjectsInvalid")
-    assert "document 1: invalid metadata.name '..'" in (await world.condition("Resources")).message
 
 
 async def test_version_that_can_not_be_applied_does_not_block_the_removal(

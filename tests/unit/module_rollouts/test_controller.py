@@ -138,35 +138,6 @@ async def test_version_reaches_wave_after_wave(world: World) -> None:
     assert ("AllWavesCompleted", "all waves are completed") in world.events
 
 
-async def test_new_cluster_gets_the_version_once_its_wave_is_completed(world: World) -> None:
-    await offer(world, "0.2.0")
-    await world.turn("module-rollout", KEY)
-    await world.register("late", MODULE, wave="canary")
-    await world.introduced("late")
-    assert (await versions(world))["late"] == "0.1.0"
-
-    await finished(world)
-    await world.register("later", MODULE, wave="canary")
-    await world.introduced("later")
-    assert (await versions(world))["later"] == "0.2.0"
-
-
-async def test_failure_halts_the_rollout(world: World) -> None:
-    await offer(world, "0.2.0")
-    for _ in range(3):
-        await world.turn("module-rollout", KEY)
-        await world.reconcile("canary")
-    await report(world, canary="Error")
-    for _ in range(3):
-        await turn_without_report(world)
-
-    rollout = await latest(world)
-    assert rollout.status.phase == "Halted"
-    assert [each.kyma for each in rollout.status.failed_clusters] == ["canary"]
-    assert (await versions(world))["one"] == "0.1.0"
-    assert any(reason == "TooManyFailures" for reason, _ in world.events)
-
-
 async def test_release_survives_the_status_of_the_installation(world: World) -> None:
     await offer(world, "0.2.0")
     for _ in range(3):
@@ -182,25 +153,6 @@ async def test_release_survives_the_status_of_the_installation(world: World) -> 
 async def managed_fields(world: World, name: str) -> list[dict[str, Any]]:
     found = await world.kcp.get(RAW_MANIFESTS, name, KCP)
     return list(found["metadata"]["managedFields"])
-
-
-async def test_back_to_the_version_before(world: World) -> None:
-    await offer(world, "0.2.0", **{names.ALLOW_DOWNGRADE: "true"})
-    await finished(world)
-    undone = await latest(world)
-    spec = msgspec.to_builtins(undone.spec) | {
-        "version": "0.1.0",
-        "formerVersion": "0.2.0",
-        "revision": 3,
-        "undoes": undone.metadata.name,
-    }
-    await world.kcp.create(
-        MODULE_ROLLOUTS, {"metadata": {"name": "back", "namespace": KCP}, "spec": spec}, KCP, field_manager="klm"
-    )
-    await finished(world)
-
-    assert set((await versions(world)).values()) == {"0.1.0"}
-    assert (await latest(world)).metadata.name == "back"
 
 
 @pytest.mark.parametrize(

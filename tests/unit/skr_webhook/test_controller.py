@@ -209,21 +209,6 @@ async def test_each_installation_of_a_webhook_publishes_that_the_rules_changed(m
         await eventually(lambda: one.rules_changed == ["demo", "demo"])
 
 
-async def test_edited_webhook_is_repaired_at_the_interval_and_the_event_path_is_tested() -> None:
-    async with world_with_kyma() as world, process(world) as one:
-        one.event()
-        await one.turn()
-        await (await world.skr()).delete(WEBHOOKS, "skr-webhook")
-        await one.turn()
-        assert not await has_webhook(world), "compared before the interval was over"
-        for _ in range(10):
-            world.clock.advance(30)
-            one.event()
-            await one.turn()
-            one.event(is_canary=True)
-        assert await has_webhook(world)
-
-
 async def test_canary_of_a_watcher_in_order_is_the_only_request_until_something_changes() -> None:
     async with world_with_kyma() as world, process(world) as one:
         one.event()
@@ -262,18 +247,6 @@ async def test_resync_of_a_watcher_tests_its_path_until_it_is_reached() -> None:
         canaries = world.cluster("demo").requests(lambda record: record.resource == "serviceaccounts", since=requests)
         assert len(canaries) == 2
         assert again < 6
-
-
-async def test_canaries_without_an_answer_are_reported_and_an_answer_ends_the_fault() -> None:
-    async with world_with_kyma() as world, process(world) as one:
-        reason = ""
-        for _ in range(16):
-            one.event()
-            reason, _ = await one.reported()
-            world.clock.advance(10)
-        assert reason == "EventPathBroken"
-        assert one.event(is_canary=True) == 1
-        assert await one.reported() == ("WatcherReady", False)
 
 
 async def test_event_enqueues_the_watcher_only_where_it_may_change_the_condition() -> None:
@@ -347,45 +320,6 @@ async def test_secret_of_somebody_else_in_place_of_the_certificate_is_named() ->
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
         assert "demo-webhook-tls has no label operator.kyma-project.io/managed-by" in condition.message
-
-
-async def test_unreachable_cluster_is_reported_and_raised() -> None:
-    async with world_with_kyma() as world, process(world) as one:
-        with world.cluster("demo").ruled_by(Drop()), pytest.raises((ClusterUnreachable, SkrUnreachable)):
-            await one.turn()
-        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
-        assert condition is not None
-        assert condition.reason == "ClusterUnreachable"
-
-
-async def test_changed_watcher_cr_changes_the_webhooks_of_all_clusters(world: World) -> None:
-    set_up(world, world.manager, SETTINGS)
-    for name in ("demo", "second"):
-        await world.register(name)
-
-    async def webhooks_of(name: str) -> set[str]:
-        try:
-            found = await (await world.skr(name)).get(WEBHOOKS, "skr-webhook")
-        except (NotFound, NotServed):
-            return set()
-        return {webhook["name"] for webhook in found["webhooks"]}
-
-    async def everywhere(wanted: str) -> bool:
-        return all([wanted in await webhooks_of(name) for name in ("demo", "second")])
-
-    async with world.running():
-        await eventually(lambda: world.manager.working)
-        for name in ("demo", "second"):
-            world.manager.publish(WatcherEventReceived(name, is_canary=False, at=world.clock.monotonic()))
-        await eventually(lambda: everywhere(f"{KCP}.lifecycle-manager.{names.GROUP}"))
-        spec = {
-            "field": "spec",
-            "gateway": {"selector": {}},
-            "resourceToWatch": {"group": "", "version": "v1", "resource": "configmaps"},
-            "serviceInfo": {"name": "a", "namespace": "b", "port": 1},
-        }
-        await world.kcp.create(WATCHERS, {"metadata": {"name": "painter"}, "spec": spec}, KCP, field_manager="t")
-        await eventually(lambda: everywhere(f"{KCP}.painter.{names.GROUP}"))
 
 
 async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:

@@ -12,7 +12,6 @@ from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     KYMAS,
     MODULE_CONFIGS,
-    MODULE_POLICIES,
     SYNC_RESOURCES,
 )
 from lifecycle_manager.contract.signals import ClusterReachable, ModulesProtected, ResyncRequested
@@ -41,19 +40,6 @@ def refused(*named: str) -> Refuse:
         return request.cluster == "skr" and request.name in named and request.method != "GET"
 
     return Refuse(matches, refused=Refused(403, "Forbidden", "quota exceeded"))
-
-
-async def test_objects_follow_the_text_and_are_deleted_with_it(world: Syncing) -> None:
-    await world.write("first", "one", "two")
-    await world.reconcile("first")
-    assert await world.objects() == {"one", "two"}
-    await world.write("first", "two", "three")
-    await world.reconcile("first")
-    assert await world.objects() == {"two", "three"}
-    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
-    await world.reconcile("first")
-    assert await world.objects() == set()
-    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
 async def test_workload_that_is_not_ready_is_reported_with_what_its_pods_say(world: Syncing) -> None:
@@ -217,21 +203,6 @@ async def test_reachable_cluster_enqueues_the_sync_resources_of_its_kyma_alone(w
     assert world.manager.publish(ClusterReachable("demo")) == 1
     assert world.manager.publish(ClusterReachable("other")) == 0
     assert world.controller.owners() == {"demo"}
-
-
-async def test_change_of_the_policy_triggers_the_sync_resources_of_its_module(world: Syncing) -> None:
-    world.start()
-    stopping = asyncio.Event()
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(world.manager.run(stopping))
-        await world.write("first", "one")
-        await eventually(lambda: _is(world, "first", "ObjectsReady"))
-
-        await world.kcp.delete(MODULE_POLICIES, "cloud-resources", KCP)
-
-        await eventually(lambda: _is(world, "first", "PolicyViolation"))
-        stopping.set()
-    assert await world.objects() == {"one"}
 
 
 async def test_sync_resource_of_a_deleted_kyma_and_one_that_waits_are_triggered(
@@ -418,16 +389,6 @@ async def test_event_that_precedes_its_write_is_not_lost_and_reads_one_object(
     assert again.requeue_after == pytest.approx(120, abs=5), "the interval goes on from where it was"
     read = simulation.cluster("skr").requests(lambda record: record.verb == "get", since=began)
     assert {record.name for record in read} == {"two"}
-
-
-async def test_edit_is_reverted_on_its_event(world: Syncing) -> None:
-    await world.write("first", "one", "two")
-    await world.reconcile("first")
-    edited = await world.change_of("one", "UPDATE")
-    await world.skr.merge_patch(CONFIG_MAPS, "one", {"metadata": {"labels": {names.MODULE_NAME: "x"}}}, SKR)
-    await world.reconcile("first", edited)
-    labels = (await world.skr.get(CONFIG_MAPS, "one", SKR))["metadata"]["labels"]
-    assert labels[names.MODULE_NAME] == "cloud-resources"
 
 
 async def test_object_that_is_changed_after_each_repair_is_left_until_the_interval(world: Syncing) -> None:

@@ -29,7 +29,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES
 from lifecycle_manager.watcher_certificates.tls_secret import CERTIFICATE_PURPOSE
-from lifecycle_manager_api import Condition, ObjectMeta, SkrRecords, names
+from lifecycle_manager_api import ObjectMeta, SkrRecords, names
 from tests import builders
 from tests.kinds import DEPLOYMENTS
 from tests.waiting import eventually
@@ -53,18 +53,6 @@ def live(labels: dict[str, str], annotations: dict[str, str], *fields: dict[str,
     return {"metadata": {**metadata, "managedFields": list(fields)}}
 
 
-def test_object_of_a_module_changes_its_owner_in_one_patch() -> None:
-    found = live(OURS, {names.OWNED_BY: KEY}, applied("lifecycle-manager", "data", "metadata"))
-    assert back.of_module_object(found, MANIFEST) == {
-        "metadata": {
-            "labels": {names.MANAGED_BY: "kyma", names.MODULE_NAME: None},
-            "annotations": {names.OWNED_BY: None, names.DEPRECATED_OWNED_BY: KEY},
-            "managedFields": [applied("declarative.kyma-project.io/applier", "data", "metadata")],
-            "resourceVersion": "7",
-        }
-    }
-
-
 @pytest.mark.parametrize(
     ("labels", "annotations"),
     [
@@ -85,20 +73,6 @@ def test_status_of_a_manifest_goes_back_to_its_field_manager_and_its_spec_stays(
     merged = applied("declarative.kyma-project.io/applier", "synced", "status") | STATUS
     assert patch["metadata"] == {"managedFields": [spec, merged], "resourceVersion": "7"}
     assert back.of_manifest(live({}, {}, spec, merged)) is None
-
-
-def test_field_manager_of_the_watcher_becomes_the_former_one() -> None:
-    ours = applied("lifecycle-manager-skr-webhook", "spec")
-    patch = back.of_watcher_object(live({names.MANAGED_BY: names.LIFECYCLE_MANAGER}, {}, ours))
-    assert patch is not None
-    assert patch["metadata"]["managedFields"] == [applied("lifecycle-manager", "spec")]
-
-
-def test_conditions_that_the_former_version_does_not_know_are_removed() -> None:
-    kinds = ("Modules", "SKRReachable")
-    known, other = (Condition(type=each, status="False", reason="R", message="m") for each in kinds)
-    assert back.of_status([known, other], back.KYMA_CONDITIONS) == [known]
-    assert back.of_status([known], back.KYMA_CONDITIONS) is None
 
 
 @pytest_asyncio.fixture
