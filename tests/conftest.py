@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +29,16 @@ settings.load_profile("repeatable")
 
 # looptime requests the current loop before every test; without one, asyncio would create one that is not closed.
 asyncio.set_event_loop(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, which finds nothing there: a sixth of the time of each worker."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
