@@ -171,6 +171,13 @@ async def test_pod_finds_its_own_cluster(tmp_path: Path) -> None:
         connection_in_cluster({}, tmp_path)
 
 
+async def test_file_that_is_not_readable_as_yaml_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("users: [")
+    with pytest.raises(KubeconfigInvalid, match=f"the kubeconfig {file} is not readable as YAML: line"):
+        await connection_from_kubeconfig(file, STRICT)
+
+
 async def test_context_that_is_missing_is_named_with_those_that_are_there() -> None:
     with pytest.raises(KubeconfigInvalid) as raised:
         await connection_from_kubeconfig(kubeconfig() | {"current-context": "prod"}, STRICT)

@@ -120,18 +120,19 @@ async def connection_from_kubeconfig(
     )
 
 
-def kubeconfig_document(text: str | bytes) -> dict[str, Any]:
+def kubeconfig_document(text: str | bytes, file: Path | str = "") -> dict[str, Any]:
     """Return the first document of a text, in which the last of repeated keys counts, as for kubectl.
 
-    Raises KubeconfigInvalid, which quotes nothing of it.
+    Raises KubeconfigInvalid, which names its file and quotes nothing of it.
     """
+    name = f"the kubeconfig {file}".rstrip()
     try:
         document = next(load_documents(text, repeated=[]), None)
     except ManifestInvalid as error:
         where = re.search(r": line \d+", str(error))
-        raise KubeconfigInvalid(f"the kubeconfig is not readable as YAML{where[0] if where else ''}") from None
+        raise KubeconfigInvalid(f"{name} is not readable as YAML{where[0] if where else ''}") from None
     if not isinstance(document, dict):
-        raise KubeconfigInvalid("the kubeconfig is no YAML mapping")
+        raise KubeconfigInvalid(f"{name} is no YAML mapping")
     return document
 
 
@@ -227,7 +228,7 @@ def _located(section: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
 def _document(source: Path | str | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
-    return kubeconfig_document(_read(source) if isinstance(source, Path) else source)
+    return kubeconfig_document(_read(source), source) if isinstance(source, Path) else kubeconfig_document(source)
 
 
 def _named(document: Mapping[str, Any], plural: str, singular: str, name: object) -> Mapping[str, Any]:
