@@ -68,6 +68,8 @@ class KlmGroup(TyperGroup):
         leave_absent_values(self)
         if extra.get("resilient_parsing"):
             leave_values(self)
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            extra["color"] = False
         with readable_errors():
             return super().make_context(info_name, args, parent, **extra)
 

@@ -90,9 +90,8 @@ class Screen:
 def say(text: object, *, is_error: bool = False) -> None:
     """Print a line of `klm` itself to stderr: on a terminal in as many lines as it takes, elsewhere in one."""
     width = shutil.get_terminal_size((80, 24)).columns if sys.stderr.isatty() else None
-    colour = "red" if is_error and not os.environ.get("NO_COLOR") else None
     for line in wrapped(f"klm: {plain(text)}", width, 0):
-        typer.secho(line, err=True, fg=colour)
+        typer.secho(line, err=True, fg="red" if is_error else None)
 
 
 class LeftOut:
