@@ -21,10 +21,11 @@ from kyma_fleet.text import plain
 SECRETS = "access to clusters needs the ClusterRole klm-skr-access, bound in the namespace of the access Secrets"
 ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-operator for commands that write"
 CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
-NAMED = "klm get lists what there is"
 NO_KIND = f"this may not be a control plane: {CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
 AGAIN = "try again"
 ADVICE: Mapping[type[KubeError], str] = {
+    NotFound: "klm get lists what there is",
+    NotServed: NO_KIND,
     KubeconfigInvalid: "set KUBECONFIG, or use --kubeconfig FILE",
     Unauthorized: f"log in again, or {CHOOSE}",
     Forbidden: ROLES,
@@ -53,10 +54,6 @@ def line_for(error: Exception) -> str:
 
 
 def _advice(error: Exception) -> str:
-    if isinstance(error, NotFound):
-        return NAMED
-    if isinstance(error, NotServed):
-        return NO_KIND
     if isinstance(error, Forbidden) and error.details.get("kind") == "secrets":
         return SECRETS
     return next((advice for kind, advice in ADVICE.items() if isinstance(error, kind)), "")
