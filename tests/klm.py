@@ -53,6 +53,11 @@ async def run_klm_process(kubeconfig: Path, *arguments: str, program: Path = KLM
     return Output(process.returncode, text.decode(), errors.decode())
 
 
+def exit_as_klm(kubeconfig: Path, *arguments: str) -> None:
+    """End this process as `klm` does."""
+    sys.exit(_run(arguments, {"KUBECONFIG": str(kubeconfig)}).code)
+
+
 def _run(arguments: tuple[str, ...], environment: dict[str, str]) -> Output:
     text, errors = io.StringIO(), io.StringIO()
     with _ONE_AT_A_TIME, pytest.MonkeyPatch.context() as variables, redirect_stdout(text), redirect_stderr(errors):

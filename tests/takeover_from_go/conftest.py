@@ -29,6 +29,7 @@ from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests.kinds import DEPLOYMENTS
 from tests.registries import real_registry
+from tests.reused_clusters import ReusedClusters
 from tests.takeover_from_go import cert_manager, modules, played, recorder, restored, surroundings
 from tests.takeover_from_go.audit import AuditLog
 from tests.takeover_from_go.modules import GoModule
@@ -75,9 +76,12 @@ OURS = {
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
-    item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-    item.add_marker(pytest.mark.xdist_group(f"takeover_from_go_{item.path.stem}"))
+    """Run the tests of a file in their order: they are the steps of one takeover. All files share the clusters."""
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("takeover_from_go"))
+    if isinstance(item, pytest.Function) and "go" in item.fixturenames and find_program() is None:
+        reason = f"{PROGRAM} is not set: give the Lifecycle Manager in Go, see docs/migration.md"
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @dataclass(eq=False)
@@ -93,6 +97,11 @@ class Stage:
     secrets: dict[str, Contents] = field(default_factory=dict)
     """What the Secrets of a recorded Go version contain, by cluster."""
     event_port: int = field(default_factory=free_port)
+    logs: list[AuditLog] = field(init=False)
+    """What is written to the clusters, for all the time of the stage."""
+
+    def __post_init__(self) -> None:
+        self.logs = self.audit()
 
     @property
     def kubeconfig(self) -> Path:
@@ -212,12 +221,20 @@ def program() -> Path | None:
     return find_program()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory, program: Path | None, pod: str) -> AsyncIterator[Stage]:
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def reused() -> AsyncIterator[ReusedClusters]:
+    async with ReusedClusters.start(skrs=2, audit="Request") as clusters:
+        yield clusters
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stage(
+    reused: ReusedClusters, tmp_path_factory: pytest.TempPathFactory, program: Path | None, pod: str
+) -> AsyncIterator[Stage]:
     """A control plane with two Kymas: the Go version starts there, or was recorded to have left it so."""
     folder = tmp_path_factory.mktemp("go")
     async with (
-        LocalClusters.start(skrs=2, audit="Request") as clusters,
+        reused.lent() as clusters,
         real_registry(folder) as registry,
         AsyncExitStack() as stack,
         asyncio.TaskGroup() as tasks,
@@ -249,8 +266,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory, program: Path | None, 
 
 @pytest.fixture
 def go(stage: Stage) -> GoLifecycleManager:
-    if stage.go is None:
-        pytest.skip(f"{PROGRAM} is not set: give the Lifecycle Manager in Go, see docs/migration.md")
+    assert stage.go is not None
     return stage.go
 
 

@@ -1,7 +1,7 @@
 """Runs of `klm` with their writes, which are ended by kill -9 after the n-th one, in whichever cluster that is."""
 
 import asyncio
-import os
+import multiprocessing
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,10 +11,13 @@ import msgspec
 
 from kyma_local.cluster import LocalCluster
 from tests.chaos.proxy import Asked, Proxy
-from tests.klm import KLM, Output, run_klm
+from tests.klm import Output, exit_as_klm, run_klm
 
 FOR_EVER = 3600.0
 READING = frozenset({"GET", "HEAD"})
+WITH_IMPORTS = multiprocessing.get_context("forkserver")
+"""Starts processes that need not import `klm`, for which it takes longer than to work until it is ended."""
+WITH_IMPORTS.set_forkserver_preload(["tests.klm", "kyma_takeover.adoption.command"])
 
 
 @dataclass(eq=False)
@@ -47,30 +50,27 @@ class Interruptions:
         self.passing, self.passed = float("inf"), []
         return await run_klm(kubeconfig, *arguments)
 
-    async def interrupt(self, kubeconfig: Path, *arguments: str, after: int) -> Output | None:
-        """Run klm, and end it after so many writes; return None where it was ended so."""
+    async def interrupt(self, kubeconfig: Path, *arguments: str, after: int) -> int | None:
+        """Run klm, and end it after so many writes; return None where it was ended so, else its exit code."""
         self.passing, self.passed = after, []
         self._reached.clear()
-        process = await asyncio.create_subprocess_exec(
-            KLM,
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-        )
-        running = asyncio.create_task(process.communicate())
-        reaching = asyncio.create_task(self._reached.wait())
+        process = WITH_IMPORTS.Process(target=exit_as_klm, args=(kubeconfig, *arguments))
+        process.start()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(process.sentinel, ended.set)
+        waiting = {asyncio.create_task(each.wait()) for each in (ended, self._reached)}
         try:
             async with asyncio.timeout(120):
-                await asyncio.wait({running, reaching}, return_when=asyncio.FIRST_COMPLETED)
-                is_interrupted = not running.done()
-                if is_interrupted:
-                    process.kill()
-                text, errors = await running
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                is_interrupted = not ended.is_set()
         finally:
-            reaching.cancel()
-        assert process.returncode is not None
-        return None if is_interrupted else Output(process.returncode, text.decode(), errors.decode())
+            process.kill()
+            await ended.wait()
+            loop.remove_reader(process.sentinel)
+            for each in waiting:
+                each.cancel()
+            process.join()
+        return None if is_interrupted else process.exitcode
 
     def _delay(self, asked: Asked) -> float:
         if not _is_write(asked):

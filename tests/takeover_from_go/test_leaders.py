@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -21,7 +19,7 @@ from tests.takeover_from_go.conftest import KCP, Stage
 from tests.takeover_from_go.ours import OurLifecycleManager
 from tests.takeover_from_go.pod import is_possible
 from tests.takeover_from_go.program import GoLifecycleManager
-from tests.takeover_from_go.recordings import LEASE_FILE, the_lease
+from tests.takeover_from_go.recordings import LEASE_FILE
 from tests.takeover_from_go.test_there_and_back import (
     FIRST,
     READY,
@@ -54,7 +52,7 @@ def leading(go: GoLifecycleManager) -> GoLifecycleManager:
     return go
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def ours(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OurLifecycleManager]:
     """This version, not started yet, with leader election too."""
     folder = tmp_path_factory.mktemp("ours")
@@ -66,7 +64,7 @@ async def ours(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         await process.kill()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(stage: Stage) -> dict[str, str]:
     """The uids of all objects that the Go version left."""
     return await stage.identities()
@@ -216,35 +214,6 @@ async def test_way_back_gives_the_lease_up_at_once(
     await until_ready(stage)
     assert writes(audit, OURS) == []
     assert replaced(before, await stage.identities()) <= REPLACED
-
-
-async def test_ours_waits_for_the_lease_as_the_go_version_wrote_it(stage: Stage, ours: OurLifecycleManager) -> None:
-    if stage.go is not None:
-        pytest.skip("the Go version itself runs")
-    recorded: dict[str, Any] = the_lease()
-    spec = recorded["spec"]
-    await apply_crds(stage.kcp)  # as the chart does
-    await stage.kcp.create(LEASES, {"metadata": {"name": LEASE}, "spec": spec}, KCP, field_manager="manager")
-    await scale(stage, 0)
-    audit = stage.audit()
-
-    async def renew() -> None:
-        while True:
-            now = {"spec": {"renewTime": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}}
-            await stage.kcp.merge_patch(LEASES, LEASE, now, KCP, field_manager="manager")
-            await asyncio.sleep(spec["leaseDurationSeconds"] / 6)
-
-    async with asyncio.TaskGroup() as tasks:
-        renewing = tasks.create_task(renew())
-        await ours.start()
-        await until_waiting(ours, POD)
-        renewing.cancel()
-    assert writes(audit, OURS) == []
-    await eventually(ours.is_ready, what="the Lease has run out", within=SECONDS)
-    found = await spec_of_lease(stage)
-    assert found["holderIdentity"] == HOLDER
-    assert found["leaseTransitions"] == spec["leaseTransitions"] + 1
-    await ours.stop()
 
 
 async def signal_from_watchers(stage: Stage, folder: Path) -> None:

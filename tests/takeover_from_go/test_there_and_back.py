@@ -17,7 +17,7 @@ from tests.integration.takeover.watchers import deliver_signed
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS
 from tests.klm import run_klm
 from tests.takeover_from_go import modules, recorder, surroundings, writes
-from tests.takeover_from_go.audit import AuditLog, Write
+from tests.takeover_from_go.audit import Write
 from tests.takeover_from_go.conftest import KCP, SKR, Stage
 from tests.takeover_from_go.differing import differing_fields, unexpected
 from tests.takeover_from_go.modules import EVENTING, LATER, MONITORING, SERVERLESS, STORAGE, TELEMETRY
@@ -107,7 +107,7 @@ async def test_what_it_left_is_what_is_recorded(stage: Stage) -> None:
     assert set(recorder.differences(found[-1])) == expected
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(stage: Stage) -> dict[str, str]:
     """The uids of all objects that the Go version left."""
     return await stage.identities()
@@ -126,8 +126,7 @@ class GoSteps:
         """Leave out what the program has written so far."""
         await self._learn()
         if self.stage.go is not None:
-            logs = [AuditLog(each, 0) for each in (self.stage.clusters.kcp, *self.stage.clusters.skrs)]
-            self.seen = Writes(dict(zip(self.stage.by_name, logs, strict=True)))
+            self.seen = Writes(dict(zip(self.stage.by_name, self.stage.logs, strict=True)))
             self.seen.changes(self.own)
             self.seen.forget(*OF_THE_WATCHER)
 
@@ -155,7 +154,7 @@ class GoSteps:
         self.own |= {uid: recorder.uid_in(f"{name}.yaml") for name, uid in identities.items()}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def steps(stage: Stage) -> GoSteps:
     """What the Go version does from here on."""
     found = GoSteps(stage)

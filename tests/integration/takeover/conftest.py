@@ -20,6 +20,7 @@ from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Kyma, Manifest, find, names
 from tests.registries import real_registry
+from tests.reused_clusters import ReusedClusters
 from tests.takeover_from_go import modules, restored, surroundings
 from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
 from tests.takeover_from_go.starts import (
@@ -68,9 +69,9 @@ GONE = (
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run the tests of a file in their order, in one event loop and one worker: they are the steps of one takeover."""
-    item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
-    item.add_marker(pytest.mark.xdist_group(f"takeover_{item.path.stem}"))
+    """Run the tests of a file in their order: they are the steps of one takeover. All files share the clusters."""
+    item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+    item.add_marker(pytest.mark.xdist_group("takeover"))
 
 
 @dataclass(eq=False)
@@ -149,12 +150,18 @@ class Takeover:
             await eventually(has_left, what=f"{kind} {name} is gone", within=20)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Takeover]:
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def reused() -> AsyncIterator[ReusedClusters]:
+    async with ReusedClusters.start(skrs=1) as clusters:
+        yield clusters
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def world(reused: ReusedClusters, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Takeover]:
     """What the former version was recorded to leave behind."""
     issued = restored.Certificates.issue()
     async with (
-        LocalClusters.start(skrs=1) as clusters,
+        reused.lent() as clusters,
         real_registry(tmp_path_factory.mktemp("registry")) as registry,
         await Client.from_environment(clusters.kcp.admin_kubeconfig, options=OPTIONS) as kcp,
         await Client.from_environment(clusters.skrs[0].admin_kubeconfig, options=OPTIONS) as skr,

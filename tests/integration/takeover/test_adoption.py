@@ -75,7 +75,7 @@ async def test_check_is_readable(world: Takeover) -> None:
     assert "klm adopt labels them: others are not read" in result.text
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(world: Takeover) -> dict[str, JsonObject]:
     """The objects in the cluster as the former version left them."""
     return await everything(world)

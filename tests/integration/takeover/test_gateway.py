@@ -31,7 +31,7 @@ class Route:
     received: list[str]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def routed(world: Takeover, tmp_path_factory: Any) -> AsyncIterator[Route]:
     """Ours runs, and so does the gateway."""
     await _install_istio(world)

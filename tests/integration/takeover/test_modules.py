@@ -18,13 +18,13 @@ OBJECTS = tuple((each["apiVersion"], each["kind"], each["metadata"]["name"]) for
 SAMPLE = (f"{MODULE.group}/v1alpha1", "Sample", MODULE.name)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(world: Takeover) -> dict[str, JsonObject]:
     """The objects of the module as the former version left them."""
     return await module_objects(world)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterator[Takeover]:
     """Ours runs, for each test as a process that reads everything anew."""
     assert before

@@ -27,12 +27,12 @@ REPLACED = (DEPLOYMENT, SECRET, PRIORITY, SERVICE)
 OURS = "lifecycle-manager-skr-webhook"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(world: Takeover) -> dict[str, JsonObject]:
     return {each[1]: await stored(world, each) for each in (*REPLACED, WEBHOOK)}
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterator[Takeover]:
     assert before
     async with world.running():
