@@ -12,6 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kyma_local.binaries import find_binaries
@@ -70,24 +71,23 @@ def works(command: list[str], environment: dict[str, str]) -> None:
         assert time.monotonic() < deadline, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-def test_each_command_that_the_first_demo_prints_works_without_kubectl(tmp_path: Path, mirror: str) -> None:
+def test_first_demo_verifies_every_step_and_what_it_prints_works_without_kubectl(tmp_path: Path, mirror: str) -> None:
+    """Standard output is one document; what is fetched, and what to try meanwhile, is on standard error."""
     environment = {"HOME": str(tmp_path / "home"), "PATH": str(KLM.parent), MIRROR: mirror, "KUBE_EDITOR": "/bin/true"}
-    command = [str(KLM), "demo", "--changes", "1", "--dir", str(tmp_path / "demo")]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as demo:
+    command = [str(KLM), "demo", "--output=json", "--changes", "10", "--dir", str(tmp_path / "demo")]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         killer = threading.Timer(SECONDS, demo.kill)
         killer.start()
         try:
-            assert demo.stdout is not None
+            assert demo.stderr is not None
             lines = []
-            for line in demo.stdout:
+            for line in demo.stderr:
                 lines.append(line.rstrip())
                 if line.startswith("Logs:"):
                     break
             output = "\n".join(lines)
-            assert "First, once: kube-apiserver and etcd are downloaded" in output.partition("✓")[0], output
-            assert "Go" not in output.partition("✓")[0], output
+            assert "First, once: kube-apiserver and etcd are downloaded" in output, output
+            assert "Go" not in output, output
             printed = [shlex.split(line) for line in lines if line.startswith("  klm ")]
             assert len(printed) == 5, output
             assert not any(line.startswith("  kubectl") for line in lines)
@@ -96,6 +96,18 @@ def test_each_command_that_the_first_demo_prints_works_without_kubectl(tmp_path:
         finally:
             demo.terminate()
             killer.cancel()
+        document, errors = demo.communicate(timeout=120)
+    assert demo.returncode == 0, errors
+    report = msgspec.json.decode(document)
+    assert [step["name"] for step in report["steps"] if not step["verified"]] == []
+    assert len(report["steps"]) == 11
+    assert len(report["timeline"]) == 9
+    assert report["timeline"][0] == {"program": "user", "what": "writes the Module CR", "ms": 0.0}
+    assert all(station["ms"] > 0 for station in report["timeline"][1:])
+    assert "sees Ready in the Module CR's status" in [station["what"] for station in report["timeline"]]
+    for spread in (report["changeMs"], report["floorMs"]):
+        assert 0 < spread["median"] <= spread["p99"]
+    assert report["versions"]["kubernetes"].startswith("v1.")
     assert running_from(tmp_path / "demo") == []
 
 
