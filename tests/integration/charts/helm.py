@@ -1,7 +1,8 @@
 """Helm as administrators use it: the program, run with or without a cluster."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,17 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Helm(helm.Helm):
-    """Renders charts, too."""
+    """Renders charts, too, each installation once."""
+
+    rendered: dict[tuple[str, ...], list[dict[str, Any]]] = field(default_factory=dict, compare=False)
 
     async def render(self, chart: Path, *arguments: str, release: str = "") -> list[dict[str, Any]]:
         """Return the objects of a chart, rendered without a cluster. Raises HelmFailed."""
-        text = await self.run("template", release or chart.name, str(chart), "-n", NAMESPACES[chart], *arguments)
-        return [dict(each.document) for each in parse_objects(text)]
+        command = ("template", release or chart.name, str(chart), "-n", NAMESPACES[chart], *arguments)
+        if command not in self.rendered:
+            text = await self.run(*command)
+            self.rendered[command] = [dict(each.document) for each in parse_objects(text)]
+        return deepcopy(self.rendered[command])
 
 
 def of_kind(objects: Iterable[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:

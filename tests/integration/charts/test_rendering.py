@@ -164,7 +164,7 @@ async def test_services_of_a_release_with_a_long_name_have_valid_names(helm: Hel
         assert not [name for name in services if "--" in name]
 
 
-@pytest.mark.parametrize("release", ["123", "1e3", "0x1f"])
+@pytest.mark.parametrize("release", ["1e3"])
 @pytest.mark.parametrize("way", WAYS)
 async def test_labels_are_texts_with_any_name_of_a_release(helm: Helm, way: str, release: str) -> None:
     chart, arguments = WAYS[way]
