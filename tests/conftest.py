@@ -64,12 +64,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     xdist 3.8 sets an attribute that pytest ignores since 9.2 (pytest-xdist's issue 1386), so every worker would
     start the clusters of a group. Groups come first, the largest at the start: they wait, and the others fill the time.
+    Then come in a row all that need the server of a worker, which ends with the last of them.
     """
     if not config.getoption("loadgroup", False):  # set by xdist in its workers
         return
     marks = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
     sizes = Counter(marks.values())
-    items.sort(key=lambda item: (-sizes[marks[item]], marks[item]) if item in marks else (0, ""))
+    need_the_server = {_unit(item, marks) for item in items if "real" in getattr(item, "fixturenames", ())}
+
+    def turn(item: pytest.Item) -> tuple[int, int, str]:
+        if _unit(item, marks) in need_the_server:
+            return 1, 0, ""
+        return (0, -sizes[marks[item]], marks[item]) if item in marks else (2, 0, "")
+
+    items.sort(key=turn)
     for item, group in marks.items():
         if not item.nodeid.endswith(f"@{group}"):
             item._id = type(item.id).parse(f"{item.nodeid}@{group}")  # noqa: SLF001 - pytest has no setter
+
+
+def _unit(item: pytest.Item, marks: dict[pytest.Item, str]) -> str:
+    """Return the group of a test, or its file."""
+    return marks.get(item) or str(item.path)
