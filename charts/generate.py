@@ -15,11 +15,11 @@ from charts.dashboards import DASHBOARDS, document
 from kube_runtime import dump_yaml
 from kyma_certs import KeyPair
 from lifecycle_manager.contract import durations
-from lifecycle_manager.events.openapi import openapi_document
 from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
 from lifecycle_manager.process.crd_installation import write_crds
 from lifecycle_manager.settings import options
 from lifecycle_manager.skr_webhook.documents import workload_documents
+from tools.documentation.events_openapi import openapi_document
 
 CHARTS = Path("charts")
 PROJECT_CHART = Path("libraries/module_manager/src/kyma_module_manager/project/template/chart")
