@@ -132,6 +132,18 @@ async def test_functions_that_never_return_delay_no_others() -> None:
     assert (await manager.rendered({"name": "hangs"}, contexts[0])).objects == ()
 
 
+async def test_function_that_got_no_thread_runs_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    manager = module_manager("cloud-resources", crd=dict, in_thread=True)(lambda _: [])
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RenderingFailed, match="can't start new thread"):
+            await manager.rendered({}, ModuleContext(make_config()))
+    assert (await manager.rendered({}, ModuleContext(make_config()))).objects == ()
+
+
 async def test_module_that_is_deleted_while_the_function_runs_does_not_come_back() -> None:
     plane = ControlPlane()
     plane.configs.cache.put(KEY, make_config())

@@ -124,14 +124,13 @@ class ModuleManager(Generic[T]):
                 return _collected(self(config, context))
             except StopIteration as error:  # no future of asyncio can have it
                 raise RuntimeError("the function raised StopIteration") from error
-            finally:
-                self._in_threads.discard(context.name)
 
-        self._in_threads.add(context.name)
         executor = ThreadPoolExecutor(1, self.module)
-        running = asyncio.get_running_loop().run_in_executor(executor, copy_context().run, run)
+        running = executor.submit(copy_context().run, run)
         executor.shutdown(wait=False)
-        return await running
+        self._in_threads.add(context.name)
+        running.add_done_callback(lambda _: self._in_threads.discard(context.name))
+        return await asyncio.wrap_future(running)
 
     @cached_property
     def takes_context(self) -> bool:
