@@ -105,7 +105,7 @@ def test_no_byte_of_what_cosign_signed_can_be_flipped(mask: int) -> None:
 def test_signed_texts_are_named_in_the_manifest_of_the_signatures() -> None:
     assert signature_tag(DIGEST) == f"sha256-{'1' * 64}.sig"
     layer = {"mediaType": PAYLOAD_TYPE, "digest": OTHER, "annotations": {SIGNATURE: b64encode(b"signature").decode()}}
-    image = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": OTHER}
+    image = {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": OTHER, "annotations": None}
     assert layers_in(msgspec.convert({"layers": [layer, image]}, ArtifactManifest)) == ((OTHER, b"signature"),)
 
 

@@ -45,7 +45,7 @@ class ArtifactPart(msgspec.Struct, rename="camel"):
     media_type: str = ""
     artifact_type: str = ""
     digest: str = ""
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str] | None = None
 
 
 class ArtifactManifest(msgspec.Struct):

@@ -69,7 +69,7 @@ def layers_in(manifest: ArtifactManifest) -> tuple[tuple[str, bytes], ...]:
     """
     signed = [each for each in manifest.layers if each.media_type == PAYLOAD_TYPE and is_digest(each.digest)]
     try:
-        found = tuple((each.digest, b64decode(each.annotations.get(SIGNATURE, ""), validate=True)) for each in signed)
+        found = tuple((it.digest, b64decode((it.annotations or {}).get(SIGNATURE, ""), validate=True)) for it in signed)
     except ValueError as error:
         raise Unverified(f"the manifest of cosign's signatures is unreadable: {error}") from None
     if len(found) > MAX_SIGNATURES:
@@ -80,7 +80,7 @@ def layers_in(manifest: ArtifactManifest) -> tuple[tuple[str, bytes], ...]:
 def bundles_in(index: ArtifactManifest) -> list[str]:
     """Return the digests of the last artifacts with bundles among what refers to an artifact."""
     named = [it for it in index.manifests or () if it.artifact_type.startswith(BUNDLE_TYPE) and is_digest(it.digest)]
-    signed = [it.digest for it in named if it.annotations.get(PREDICATE, SIGNED_PREDICATE) == SIGNED_PREDICATE]
+    signed = [it.digest for it in named if (it.annotations or {}).get(PREDICATE, SIGNED_PREDICATE) == SIGNED_PREDICATE]
     return signed[-MAX_SIGNATURES:]
 
 
