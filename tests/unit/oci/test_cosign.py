@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from kyma_oci import Components, ComponentVersion, Registries
+from kyma_oci import Components, ComponentVersion, Login, LookupFailed, Registries
 from kyma_oci.packing import MANIFEST, ArtifactManifest
+from kyma_oci.problems import LayerNotFound, RegistryBusy
+from kyma_oci.references import Wanted
 from kyma_oci.signatures import Cosigned, TrustedKey, Unverified, keys_in, verify_cosigned
 from kyma_oci.signatures.cosign import (
     MAX_SIGNATURES,
@@ -137,6 +139,17 @@ async def test_bundles_are_found_in_each_list_of_what_refers_to_an_artifact(
         signed = await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
         await registries.close()
     assert [each.payload for each in signed] == [in_bundle().payload] * found
+
+
+class BusyRegistries(Registries):
+    async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
+        raise RegistryBusy("429", 7) if "/referrers/" in wanted.url else LayerNotFound("404")
+
+
+async def test_list_that_a_busy_registry_does_not_send_is_not_taken_for_empty() -> None:
+    components = Components(BusyRegistries(), no_login, read_yaml, "registry.example.com/modules")
+    with pytest.raises(LookupFailed, match="429"):
+        await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import msgspec
 from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
 from kyma_oci.packing import ArtifactManifest, ArtifactPart, context_of, repository_of, tag_of
-from kyma_oci.problems import UNREADABLE, LayerNotFound, SourceError
+from kyma_oci.problems import UNREADABLE, AccessRefused, LayerNotFound, SourceError, SourceNotAllowed, SourceUnreachable
 from kyma_oci.references import Artifact, artifact_in, content_digest, is_digest
 from kyma_oci.registries import Registries
 from kyma_oci.signatures.cosign import Cosigned, bundles_in, layers_in, signature_tag, signed_in
@@ -29,6 +29,7 @@ from kyma_oci.signatures.cosign import Cosigned, bundles_in, layers_in, signatur
 ReadYaml = Callable[[bytes, Artifact], Awaitable[object]]
 """Returns the YAML document that a layer holds. Raises SourceError, with the artifact in its message."""
 NOT_CONFIGURED_SECONDS = 3600.0
+_WITHOUT_REFERRERS_API = (AccessRefused, DescriptorUnreadable, LayerNotFound, SourceNotAllowed, SourceUnreachable)
 _DESCRIPTORS = (
     "application/vnd.ocm.software.component-descriptor.",
     "application/vnd.gardener.cloud.cnudie.component-descriptor.",
@@ -119,7 +120,7 @@ class Components:
 
     async def _bundles(self, artifact: Artifact, digest: str, login: Login | None) -> list[str]:
         """Return the digests of what refers to a digest: as the registry knows or, where it does not, by a tag."""
-        with suppress(SourceError, DescriptorUnreadable):  # one without that API answers anything
+        with suppress(*_WITHOUT_REFERRERS_API):
             known = await self.registries.pull(replace(artifact, tag=digest, kind="referrers"), login)
             if found := bundles_in(_decoded(known, artifact)):
                 return found
