@@ -168,6 +168,26 @@ async def test_conversion_goes_with_what_was_written_into_it(client: Client, nam
     assert (await live(client, second))["spec"]["conversion"] == {"strategy": "None"}
 
 
+async def test_what_is_beside_the_refused_field_stays_in_a_section_of_users(client: Client, namespace: str) -> None:
+    crd = definition("limiteds", "Limited")
+    number = {"type": "integer"}
+    limits = {"type": "object", "properties": {"cpu": number}}
+    extra = {"type": "object", "properties": {"limits": limits, "note": {"type": "string"}}}
+    rule = "!has(self.extra) || !has(self.extra.limits) || self.extra.limits.cpu <= self.most"
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object",
+        "properties": {"most": number, "extra": extra},
+        "x-kubernetes-validations": [{"rule": rule, "fieldPath": ".extra.limits.cpu"}],
+    }
+    first, second = (thing("a", namespace, "Limited", most=most) for most in (5, 3))
+    (await apply(client, crd, first)).raise_first_failure()
+    await edit(client, first, {"spec": {"extra": {"limits": {"cpu": 4}, "note": "mine"}}})
+
+    (await apply(client, second)).raise_first_failure()
+
+    assert (await live(client, second))["spec"] == {"most": 3, "extra": {"note": "mine"}}
+
+
 async def test_invalid_document_takes_nothing_from_users(client: Client, namespace: str) -> None:
     wanted = service(namespace)
     (await apply(client, wanted)).raise_first_failure()

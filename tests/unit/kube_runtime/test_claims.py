@@ -54,6 +54,19 @@ def test_alternative_to_a_field_is_removed_in_the_trial() -> None:
     assert found.trial == {"spec": {"minAvailable": 1, "maxUnavailable": None}}
 
 
+@pytest.mark.parametrize("field", ["spec.more.map.a.b", "spec.more.list[0].a.b"])
+def test_of_a_section_that_the_document_lacks_only_the_place_is_taken(field: str) -> None:
+    items: dict[str, Any] = {'k:{"name":"x"}': {"f:a": {}}}
+    theirs: dict[str, Any] = {"f:map": {}, "f:list": items, "f:note": {}}
+    found = claimed(
+        StatusCause("FieldValueInvalid", "no", field), DOCUMENT, owned("user", {"f:spec": {"f:more": theirs}})
+    )
+    taken = "f:map" if "map" in field else "f:list"
+    assert found is not None
+    assert found.managed_fields[-1]["fieldsV1"] == {"f:spec": {"f:more": {taken: theirs.pop(taken)}}}
+    assert found.managed_fields[0]["fieldsV1"] == {"f:spec": {"f:more": theirs}}
+
+
 def test_value_of_a_wrong_type_takes_nothing() -> None:
     document: dict[str, Any] = {"spec": {"map": {}}}
     cause = StatusCause("FieldValueTypeInvalid", "spec.map in body must be of type object", "spec.map")

@@ -18,7 +18,6 @@ from kube_runtime.resource import JsonObject
 DUPLICATE = "FieldValueDuplicate"
 TYPE_INVALID = "FieldValueTypeInvalid"
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
-_LEFT_OUT = object()
 _NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
@@ -76,11 +75,11 @@ def _place(cause: StatusCause, path: tuple[str, ...]) -> tuple[str, ...]:
 def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
     """Return those fields of an owner that are at a place: in lists on the way there, those of items of the document.
 
-    All of a section on the way there that the document does not have.
+    In a section that the document does not have, a list or what is one field is taken as a whole.
 
     The number of an item is that in an object which nobody has seen: the same place in all items counts.
     """
-    if not place or wanted is _LEFT_OUT:
+    if not place or (wanted == {} and (not fields or place[0].startswith("["))):
         return fields
     step, *rest = place
     found: dict[str, Entry] = {}
@@ -88,7 +87,7 @@ def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
         if step.startswith("["):
             item = item_at(wanted, path) if isinstance(wanted, list | tuple) and path.startswith("k:") else None
         else:
-            item = wanted.get(step, _LEFT_OUT) if isinstance(wanted, Mapping) and path == f"f:{step}" else None
+            item = wanted.get(step, {}) if isinstance(wanted, Mapping) and path == f"f:{step}" else None
         if item is not None and (taken := _at(below, rest, item)) is not None:
             found[path] = taken
     return found or None
