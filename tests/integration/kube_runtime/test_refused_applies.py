@@ -257,8 +257,15 @@ async def test_object_of_somebody_else_is_not_created_anew(client: Client, names
     assert await live(client, first) == users
 
 
-async def test_object_that_existed_before_the_set_is_not_created_anew(client: Client, namespace: str) -> None:
+@pytest.mark.parametrize("kind", ["RoleBinding", "Deployment"])
+async def test_object_that_existed_before_the_set_is_not_created_anew(
+    client: Client, namespace: str, kind: str
+) -> None:
     first, second = recreated(namespace)["RoleBinding"]
+    if kind == "Deployment":
+        first, second = workload(kind, namespace), workload(kind, namespace)
+        second["metadata"]["annotations"] = {RECREATE: "true"}
+        second["spec"]["selector"]["matchLabels"] = second["spec"]["template"]["metadata"]["labels"] = {"app": "y"}
     inventory = (await apply(client, first)).inventory
     before = await live(client, first)
 
@@ -267,6 +274,7 @@ async def test_object_that_existed_before_the_set_is_not_created_anew(client: Cl
     result = await applier(client).apply(objects, inventory, found=found)
 
     assert (expected.action, [each.action for each in result.outcomes]) == ("fail", ["failed"])
+    assert str(result.failed[0].error).endswith(f"{FIXED}; delete the object, and it is created anew")
     assert await live(client, first) == before
 
 

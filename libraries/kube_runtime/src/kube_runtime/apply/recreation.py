@@ -14,6 +14,7 @@ from kube_runtime.apply.order import CRD
 from kube_runtime.resource import JsonObject
 
 _RBAC = "rbac.authorization.k8s.io"
+_STATEFUL_SET = ("apps", "StatefulSet")
 _OF_KEYS = frozenset({("", "ConfigMap"), ("", "Secret")})
 _WITHOUT_LOSS = _OF_KEYS | {("batch", "Job"), (_RBAC, "RoleBinding"), (_RBAC, "ClusterRoleBinding")}
 _HOLDING_DATA = frozenset({CRD, ("", "Namespace"), ("", "PersistentVolume"), ("", "PersistentVolumeClaim")})
@@ -29,7 +30,7 @@ def may_recreate(
     kind = (entry.group, entry.kind)
     if kind in _HOLDING_DATA or not (kind in _WITHOUT_LOSS or _is_allowed(document, annotation)):
         return False
-    if kind == ("apps", "StatefulSet"):
+    if kind == _STATEFUL_SET:
         return (live["spec"].get("persistentVolumeClaimRetentionPolicy") or {}).get("whenDeleted") != "Delete"
     return kind not in _OF_KEYS or not _added_by_others(document, live, managers)
 
@@ -43,9 +44,9 @@ def way_out(entry: InventoryEntry, document: Mapping[str, Any], fields: Sequence
     """Say which fields may not be changed, and what to do."""
     what = unchangeable(fields)
     kind = (entry.group, entry.kind)
-    if kind in _HOLDING_DATA | _OF_KEYS or _is_allowed(document, annotation):
+    if kind in _HOLDING_DATA | _OF_KEYS or (kind == _STATEFUL_SET and _is_allowed(document, annotation)):
         return f"{what}; deleting it deletes data: do that yourself, or leave the field as it was"
-    if kind in _WITHOUT_LOSS or not annotation:
+    if kind in _WITHOUT_LOSS or not annotation or _is_allowed(document, annotation):
         return f"{what}; delete the object, and it is created anew"
     return f'{what}; delete it, or set its annotation {annotation}: "true" in the manifest'
 
