@@ -225,6 +225,19 @@ async def test_manifest_loses_what_is_no_longer_wanted(kcp: Client, changed: dic
     assert not differs(held.manifest, wanted)
 
 
+async def test_edited_manifest_is_reset_but_for_the_images_that_others_put_on_it(kcp: Client) -> None:
+    wanted = wanted_of("eventing")
+    name = wanted.metadata.name
+    await apply_manifest(kcp, Held(await kcp.get(MANIFESTS, name, KCP)), wanted)  # type: ignore[arg-type]
+    edit = {"spec": {"localizedImages": ["x:1"], "resource": {"spec": {"more": 1}}}}
+    edited = Held(await kcp.merge_patch(MANIFESTS, name, edit, KCP, field_manager="kubectl-edit"))
+
+    await apply_manifest(kcp, edited, wanted)  # type: ignore[arg-type]
+
+    assert not differs(edited.manifest, wanted)
+    assert edited.manifest.spec.localized_images == ("x:1",)
+
+
 async def test_manifest_of_the_former_version_is_written_with_the_rights_of_the_role(
     kcp: Client, simulation: Simulation
 ) -> None:

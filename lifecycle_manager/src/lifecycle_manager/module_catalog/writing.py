@@ -30,7 +30,7 @@ async def apply_manifest(kcp: Client, manifests: Informer[Manifest], manifest: M
 
 
 async def _take_fields_over(kcp: Client, name: str, namespace: str) -> None:
-    """Own what others have written in the spec, so that the next apply removes fields. Raises KubeError.
+    """Own what others have in the spec but images, so that the next apply removes fields. Raises KubeError.
 
     It is read by a patch of nothing: its Role has no `get` (rbac/kcp.yaml).
     """
@@ -42,7 +42,8 @@ async def _take_fields_over(kcp: Client, name: str, namespace: str) -> None:
 
 
 def _spec_of(entry: Entry) -> Entry | None:
-    return {key: each for key, each in fields_of(entry).items() if key == "f:spec"} or None
+    spec = {key: each for key, each in fields_of(entry).get("f:spec", {}).items() if key != "f:localizedImages"}
+    return {"f:spec": spec} if spec else None
 
 
 def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:

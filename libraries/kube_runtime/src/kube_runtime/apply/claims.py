@@ -75,9 +75,8 @@ def _place(cause: StatusCause, path: tuple[str, ...]) -> tuple[str, ...]:
 def _at(fields: Entry, place: Sequence[str], wanted: Any) -> Entry | None:
     """Return those fields of an owner that are at a place: in lists on the way there, those of items of the document.
 
-    In a section that the document does not have, a list or what is one field is taken as a whole.
-
-    The number of an item is that in an object which nobody has seen: the same place in all items counts.
+    In a section that the document does not have, a list or what is one field is taken as a whole. The number of an item
+    is that in an object which nobody has seen: the same place in all items counts.
     """
     if not place or (wanted == {} and (not fields or place[0].startswith("["))):
         return fields
