@@ -47,6 +47,7 @@ async def test_change_of_a_cluster_shows_without_a_click(fleet: Fleet, address: 
     fleet.put("kyma-00010", "Error", "no nodes")
     await expect(square).to_have_class(ERROR, timeout=5_000)
     await expect(page.locator("#counts")).to_contain_text("5 Error")
+    await expect(square).to_have_accessible_name(re.compile("^kyma-00010: Error .* no nodes$"))
     await expect(page.locator(".worst")).to_contain_text("no nodes")
     fleet.put("kyma-new")
     await expect(page.locator("#k-kyma-new")).to_be_visible()

@@ -15,16 +15,6 @@ from lifecycle_manager_api import State
 from lifecycle_manager_api.conditions import shortened
 
 MAX_RECENT = 30
-LETTERS = {
-    State.READY: "",
-    State.PROCESSING: "P",
-    State.WARNING: "W",
-    State.ERROR: "E",
-    State.DELETING: "D",
-    State.UNMANAGED: "U",
-    State.EMPTY: "?",
-}
-
 MARKS = {"ok": "in order", "wait": "waits", "bad": "not in order", "note": "note"}
 """What a screen reader says for each mark of an explanation."""
 LINE_CLASSES = {"+": "added", "-": "removed", "@": "place"}
@@ -36,7 +26,6 @@ def environment() -> Environment:
         loader=PackageLoader("kyma_fleet_page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     templates.globals |= {
-        "letters": LETTERS,
         "good": GOOD,
         "signs": {mark: (sign, MARKS[mark]) for mark, (sign, _) in SIGNS.items()},
         "css": css_class,
