@@ -22,6 +22,7 @@ SCREENSHOTS = os.environ.get("SCREENSHOTS")
 OBJECT = {"group": "", "version": "v1", "kind": "ConfigMap", "namespace": "kyma-system"}
 ERROR = re.compile("^error")
 TIME = "2026-11-22T10:00:00Z"
+STYLE = "(it, of) => getComputedStyle(it)[of]"
 PHASES = {"istio": "Progressing", "keda": "AwaitingApproval", "serverless": "Completed"}
 MISTAKE = "Infrastructure default: VPC peering all is with the whole internet (NetworkTooWide)"
 
@@ -334,6 +335,11 @@ async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, pa
     for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "End"):
         await page.keyboard.press(key)
     last = page.locator(".squares > a").last
+    await page.keyboard.press("End")
+    await page.keyboard.press("Home")
+    first = page.locator(".squares > a").first
+    assert await first.evaluate("it => Math.min(it.offsetLeft, it.offsetTop)") >= 4, "its outline is not cut"
+    assert await first.evaluate(STYLE, "zIndex") == "1", "nor covered by the next square"
     await expect(last).to_be_focused()
     name = (await last.get_attribute("id") or "").removeprefix("k-")
     await page.keyboard.press("Enter")
