@@ -181,6 +181,8 @@ async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, pa
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.get_by_role("button", name="Copy the command").first.click()
     assert await page.evaluate("navigator.clipboard.readText()") == "klm events demo"
+    await expect(page.get_by_role("status")).to_have_text("Copied the command")
+    await expect(page.get_by_role("button", name="Copied").first).to_be_focused()
     await expect(page.get_by_role("row", name="cloud-resources Error 0.2.0 fast")).to_contain_text(re.compile(r"\dd"))
     await photograph(page, "cluster")
     compared = page.get_by_role("region", name="What a reconcile would change in the cluster")

@@ -84,3 +84,6 @@ document.addEventListener("keydown", (event) => {
   next.tabIndex = 0;
   next.focus();
 });
+  const said = (button.getAttribute("aria-label") ?? button.textContent).replace(/^Copy/, "Copied");
+  document.getElementById("said").textContent = said;
+  button.removeAttribute("aria-label");
