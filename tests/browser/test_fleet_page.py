@@ -47,8 +47,8 @@ async def test_change_of_a_cluster_shows_without_a_click(fleet: Fleet, address: 
     await expect(square).to_have_class("ready")
     fleet.put("kyma-00010", "Error", "no nodes")
     await expect(square).to_have_class(ERROR, timeout=5_000)
-    await expect(page.locator("#counts")).to_contain_text("5 Error")
     await expect(square).to_have_accessible_name(re.compile("^kyma-00010: Error .* no nodes$"))
+    await expect(page.locator("#counts")).to_contain_text("5 Error")
     await expect(page.locator(".worst")).to_contain_text("no nodes")
     fleet.put("kyma-new")
     await expect(page.locator("#k-kyma-new")).to_be_visible()
@@ -190,6 +190,7 @@ async def test_cluster_shows_the_way_to_the_cause(fleet: Fleet, address: str, pa
     await expect(compared.locator("pre .added")).to_have_text("+  colour: blue")
     fleet.put("demo", "Ready", modules=[module | {"state": "Ready", "message": ""}])
     await expect(page.locator(".tree > li > details > summary")).to_contain_text("demo is Ready", timeout=5_000)
+    await expect(page.locator(".tree").get_by_text("kyma-system/network-2 is Ready")).to_be_visible()
 
 
 async def test_changes_of_the_last_hour_are_listed_as_they_come(fleet: Fleet, address: str, page: Page) -> None:
@@ -334,14 +335,14 @@ async def test_keyboard_moves_between_the_squares(fleet: Fleet, address: str, pa
     many(fleet, 200)
     await page.goto(address)
     await page.locator(".squares > a").first.focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "End"):
-        await page.keyboard.press(key)
-    last = page.locator(".squares > a").last
     await page.keyboard.press("End")
     await page.keyboard.press("Home")
     first = page.locator(".squares > a").first
     assert await first.evaluate("it => Math.min(it.offsetLeft, it.offsetTop)") >= 4, "its outline is not cut"
     assert await first.evaluate(STYLE, "zIndex") == "1", "nor covered by the next square"
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "End"):
+        await page.keyboard.press(key)
+    last = page.locator(".squares > a").last
     await expect(last).to_be_focused()
     name = (await last.get_attribute("id") or "").removeprefix("k-")
     await page.keyboard.press("Enter")
@@ -421,6 +422,22 @@ async def turn(tab: Page, *, hidden: str) -> None:
     """Hide or show a tab, as a window does: without a window all are shown."""
     await tab.evaluate(f"Object.defineProperty(document, 'hidden', {{ value: {hidden}, configurable: true }})")
     await tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def test_change_leaves_what_is_opened_and_the_focus(fleet: Fleet, address: str, page: Page) -> None:
+    for index in range(12):
+        name = f"module-{index:02}"
+        module = builders.module_status(name, "1.2.0", "Error")
+        fleet.put(f"kyma-{index:05}", "Error", f"{name} has no nodes", modules=[module])
+    await page.goto(address)
+    more = page.get_by_role("region", name="What is wrong").locator("details")
+    await more.get_by_text("2 more causes").click()
+    link = more.get_by_role("link").last
+    await link.focus()
+    fleet.put("kyma-00020")
+    await expect(page.locator("#counts")).to_contain_text("13 in all", timeout=5_000)
+    await expect(more).to_have_attribute("open", "")
+    await expect(link).to_be_focused()
 
 
 async def test_change_and_alt_leave_the_way_of_the_keyboard(fleet: Fleet, address: str, page: Page) -> None:

@@ -52,6 +52,24 @@ document.querySelector("form.filters")?.addEventListener("change", (event) => ev
 document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
+// What is swapped in keeps what was opened, and where the keyboard was.
+let opened = new Set();
+let focused;
+function place(each) {
+  const text = each.href ?? each.dataset.copy ?? (each.querySelector("b") ?? each).textContent.replace(/^[\d,]+/, "");
+  return `${each.closest("section")?.getAttribute("aria-labelledby")} ${text}`;
+}
+function remember() {
+  opened = new Set([...document.querySelectorAll("details[open] > summary")].map(place));
+  focused = document.activeElement.matches("a, button, summary") && place(document.activeElement);
+}
+function restore() {
+  for (const each of document.querySelectorAll("details > summary")) if (opened.has(place(each))) each.parentElement.open = true;
+  if (!focused || document.activeElement !== document.body) return;
+  [...document.querySelectorAll("a, button, summary")].find((each) => place(each) === focused)?.focus({ preventScroll: true });
+}
+for (const event of ["htmx:beforeSwap", "htmx:sseBeforeMessage"]) document.addEventListener(event, remember);
+for (const event of ["htmx:afterSwap", "htmx:sseMessage"]) document.addEventListener(event, restore);
 // Until Enter, what comes of the worst clusters is filtered by the address alone, so they are loaded with what is typed.
 document.addEventListener("htmx:sseBeforeMessage", (event) => {
   const typed = [...document.querySelectorAll("form.filters input")].some((each) => each.value !== each.defaultValue);
@@ -67,6 +85,9 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   const names = new Set([...document.querySelectorAll(button.dataset.copyNames)].map((each) => decodeURIComponent(each.pathname.slice(7))));
   await navigator.clipboard.writeText(button.dataset.copy ?? [...names].join("\n"));
+  const said = (button.getAttribute("aria-label") ?? button.textContent).replace(/^Copy/, "Copied");
+  document.getElementById("said").textContent = said;
+  button.removeAttribute("aria-label");
   button.textContent = "Copied";
 });
 
@@ -84,6 +105,3 @@ document.addEventListener("keydown", (event) => {
   next.tabIndex = 0;
   next.focus();
 });
-  const said = (button.getAttribute("aria-label") ?? button.textContent).replace(/^Copy/, "Copied");
-  document.getElementById("said").textContent = said;
-  button.removeAttribute("aria-label");
