@@ -440,6 +440,17 @@ async def test_change_leaves_what_is_opened_and_the_focus(fleet: Fleet, address:
     await expect(link).to_be_focused()
 
 
+async def test_states_and_the_current_page_differ_in_forced_colours(fleet: Fleet, address: str, page: Page) -> None:
+    fleet.put("good")
+    fleet.put("bad", "Error")
+    await page.emulate_media(forced_colors="active")
+    await page.goto(address)
+    squares = {await each.evaluate(STYLE, "backgroundColor") for each in await page.locator(".squares > a").all()}
+    assert len(squares | {await page.locator("body").evaluate(STYLE, "backgroundColor")}) == 3
+    for of in ("header nav a", ".count:nth-last-child(-n + 2)"):
+        assert len({await each.evaluate(STYLE, "borderBottomColor") for each in await page.locator(of).all()}) == 2
+
+
 async def test_change_and_alt_leave_the_way_of_the_keyboard(fleet: Fleet, address: str, page: Page) -> None:
     many(fleet, 200)
     await page.goto(address)
