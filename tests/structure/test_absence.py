@@ -92,7 +92,6 @@ PROVEN = {
     "kyma_fleet/identities.py _delete": GONE,
     "kyma_fleet/identities.py _is_there": BUILT_IN,
     "kyma_fleet/identities.py _removed": GONE,
-    "kyma_fleet/problems.py _advice": NOTHING + "a message",
     "kyma_fleet/registration/leave.py _delete_access": GONE,
     "kyma_fleet/registration/leave.py _delete_kyma": GONE,
     "kyma_fleet/registration/leave.py _require_same_cluster": "one ServiceAccount: one that is not there has no uid",
