@@ -440,6 +440,22 @@ async def test_change_leaves_what_is_opened_and_the_focus(fleet: Fleet, address:
     await expect(link).to_be_focused()
 
 
+async def test_change_opens_no_other_module_than_the_user(fleet: Fleet, address: str, page: Page) -> None:
+    modules = []
+    for name in ("istio", "keda"):
+        fleet.templates.append(builders.template(name, "1.2.0"))
+        fleet.releases.append(builders.release(name, regular="1.2.0"))
+        modules.append(builders.module_status(name, "1.2.0", "Ready"))
+    fleet.put("demo", "Processing", modules=modules)
+    await page.goto(f"{address}/kymas/demo")
+    tree = page.locator(".tree")
+    await tree.locator("summary", has_text="module istio").click()
+    opened = await tree.locator("details[open]").count()
+    fleet.put("demo", "Warning", modules=modules)
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Warning", timeout=5_000)
+    await expect(tree.locator("details[open]")).to_have_count(opened, timeout=1_000)
+
+
 async def test_states_and_the_current_page_differ_in_forced_colours(fleet: Fleet, address: str, page: Page) -> None:
     fleet.put("good")
     fleet.put("bad", "Error")

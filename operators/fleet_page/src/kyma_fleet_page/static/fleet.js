@@ -56,8 +56,9 @@ document.querySelector("form.filters")?.addEventListener("formdata", (event) => 
 let opened = new Set();
 let focused;
 function place(each) {
-  const text = each.href ?? each.dataset.copy ?? (each.querySelector("b") ?? each).textContent.replace(/^[\d,]+/, "");
-  return `${each.closest("section")?.getAttribute("aria-labelledby")} ${text}`;
+  const around = each.closest("details > :not(summary)")?.parentElement.firstElementChild;
+  const text = each.href ?? each.dataset.copy ?? each.textContent.replace(/^[^\p{L}]+/u, "").split(/ is |:/)[0];
+  return `${around ? place(around) : each.closest("section")?.getAttribute("aria-labelledby")} ${text}`;
 }
 function remember() {
   opened = new Set([...document.querySelectorAll("details[open] > summary")].map(place));
