@@ -65,6 +65,7 @@ async def found(client: Client, name: str = NAME) -> ModuleRollout:
 async def test_status_names_the_clusters_that_failed(rollout: Client, viewer: Klm) -> None:
     listed = await viewer("rollout", "list")
     assert "keda-regular-2  2.0.0    Halted  canary  3/5" in listed.text
+    assert (await viewer("rollout", "status", "kedda")).errors.endswith("; did you mean keda?\n")
     shown = await viewer("rollout", "status", "keda")
     assert shown.code == 1
     assert "demo" in shown.text

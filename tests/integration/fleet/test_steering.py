@@ -11,7 +11,7 @@ from kyma_fleet.explanation.marks import PAUSED_BY, PAUSED_REASON
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager_api import ObjectMeta, names
 from tests import builders
-from tests.integration.fleet.conftest import Klm, put_kyma
+from tests.integration.fleet.conftest import Klm, put_kyma, written
 from tests.kinds import EVENTS
 
 KCP = names.KCP_NAMESPACE
@@ -83,11 +83,23 @@ async def test_reconcile_is_requested_by_an_annotation(steered: Client, operator
     assert names.RECONCILE_AT in (await metadata(steered, MANIFESTS, "steered-keda")).annotations
 
 
-async def test_module_that_is_not_in_a_cluster_is_not_reconciled(control_plane: Client, operator: Klm) -> None:
+async def test_close_name_of_a_module_is_suggested_by_each_command(control_plane: Client, operator: Klm) -> None:
     modules = [{"name": "keda", "state": "Ready", "version": "1.0.0"}]
     await put_kyma(control_plane, "has-keda", {"state": "Ready", "observedGeneration": 1, "modules": modules})
-    misspelt = await operator("reconcile", "has-keda", "kedda")
-    assert (misspelt.code, "has no module kedda, but: keda; did you mean keda?" in misspelt.errors) == (2, True)
+    async with written(control_plane, builders.release("keda", regular="1.0.0")):
+        for command in (
+            ("pause", "--reason", "x", "--module", "kedda"),
+            ("resume", "--module", "kedda"),
+            ("reconcile", "has-keda", "kedda"),
+            ("preview", "kedda", "1.1.0"),
+            ("diff", "has-keda", "kedda"),
+            ("explain", "has-keda", "kedda"),
+            ("trace", "has-keda", "kedda"),
+        ):
+            misspelt = await operator(*command)
+            assert (misspelt.code, misspelt.errors.endswith("; did you mean keda?\n")) == (2, True), misspelt.errors
+        without = await operator("resume", "--module", "keda")
+        assert "module keda has no Manifest in any cluster; its objects follow" in without.errors
     await control_plane.delete(KYMAS, "has-keda", KCP)
 
 

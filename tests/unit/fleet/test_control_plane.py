@@ -82,13 +82,14 @@ async def test_control_plane_without_kymas_is_one(tmp_path: Path) -> None:
     assert (result.code, result.errors) == (0, "klm: there are no kymas\n")
 
 
-@pytest.mark.parametrize("command", [("get", "kymas"), ("explain",), ("trace",), ("events",)])
+@pytest.mark.parametrize("command", [("get", "kymas"), ("explain",), ("trace",), ("events",), ("diff",)])
 async def test_close_name_is_suggested(tmp_path: Path, command: tuple[str, ...]) -> None:
+    module = ["keda"] if command == ("diff",) else []
     async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, client):
         for name in ("customer-4711", "demo"):
             await client.apply(KYMAS, name, {"spec": {"channel": "regular"}}, names.KCP_NAMESPACE, field_manager="test")
-        close = await run_klm(kubeconfig, *command, "custmer-4711")
-        other = await run_klm(kubeconfig, *command, "nobody")
+        close = await run_klm(kubeconfig, *command, "custmer-4711", *module)
+        other = await run_klm(kubeconfig, *command, "nobody", *module)
     assert close.code == other.code == 2
     assert close.errors.endswith("; did you mean customer-4711?\n")
     assert other.errors.endswith("; klm get lists what there is\n")

@@ -24,6 +24,7 @@ from kube_runtime import (
 )
 from kube_runtime.apply.difference import ObjectDifference
 from kube_runtime.client.kubeconfig import STRICT
+from kyma_fleet.control_plane import require_module
 from kyma_fleet.documents import Document, Part, print_document
 from kyma_fleet.problems import Problem
 from kyma_fleet.running import FAILED
@@ -107,6 +108,7 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     found = [await _of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
     found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
     if not found:
+        require_module(await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE), module)
         raise Problem(f"module {module} has no objects in the cluster of Kyma {kyma}; klm explain {kyma} says why")
     return found
 

@@ -4,7 +4,7 @@ from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.problems import CHOOSE, Problem, meant
 from lifecycle_manager.contract.resources import NAMESPACES
-from lifecycle_manager_api import names
+from lifecycle_manager_api import Kyma, names
 
 NAMES_COMPARED = 500
 
@@ -33,3 +33,11 @@ async def with_close_name(kcp: Client, error: NotFound | NotServed) -> KubeError
     page = await anext(kcp.pages(kind.resource, kind.namespace, page_size=NAMES_COMPARED))
     question = meant(wanted, (each.metadata.name for each in page.items))
     return Problem(f"{error}{question}") if question else error
+
+
+def require_module(kyma: Kyma, module: str) -> None:
+    """Raise Problem where nobody chose a module in a cluster, and none of that name is left there."""
+    known = sorted({each.name for each in kyma.spec.modules} | {each.name for each in kyma.status.modules})
+    if module not in known:
+        has = ", ".join(known) or "none"
+        raise Problem(f"Kyma {kyma.metadata.name} has no module {module}, but: {has}{meant(module, known)}")

@@ -16,7 +16,7 @@ from kube_runtime import Client, KubeError
 from kyma_fleet.comparison import ClusterComparison, compare, wanted_after
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.reading import Rules
-from kyma_fleet.problems import Problem
+from kyma_fleet.problems import Problem, unknown_module
 from kyma_fleet.release_waves import (
     EXAMPLES,
     WAVE_TITLES,
@@ -129,14 +129,14 @@ def released(offer: Offer, release: Release) -> tuple[Offer, ModuleTemplate]:
     name = template_name(release.module, release.version)
     template = offer.named(release.module, release.version)
     known = offer.releases.get(release.module)
+    if known is None:
+        raise unknown_module(release.module, offer.releases)
     if template is None and name in offer.disagreeing:
         raise Problem(f"ModuleTemplate {name} {offer.absence(release.module, release.version)}")
     if template is None:
         versions = sorted(each for each in offer.templates if each.startswith(f"{release.module}-"))
         there = ", ".join(versions[:10]) or "none"
         raise Problem(f"ModuleTemplate {name} does not exist; apply it first: it changes no cluster. There is: {there}")
-    if known is None:
-        raise Problem(f"module {release.module} has no ModuleReleaseMeta; klm get releases lists those that have one")
     if known.spec.mandatory is not None:
         why = "a new version goes to all clusters, in waves where these are many"
         raise Problem(f"module {release.module} is mandatory and has no channel whose change can be previewed: {why}")

@@ -47,6 +47,12 @@ def meant(wanted: str, known: Iterable[str], what: str = "") -> str:
     return f"; did you mean {what}{close[0]}?" if close else ""
 
 
+def unknown_module(module: str, known: Iterable[str]) -> Problem:
+    """Return the problem that no release has a module."""
+    close = meant(module, known) or "; klm get releases lists those that have one"
+    return Problem(f"module {module} has no ModuleReleaseMeta{close}")
+
+
 def line_for(error: Exception) -> str:
     """Return the line that is printed for an error."""
     advice = _advice(error)

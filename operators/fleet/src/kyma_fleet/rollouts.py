@@ -13,7 +13,7 @@ import msgspec
 from kube_runtime import Client, EventRecorder
 from kube_runtime.ages import age
 from kyma_fleet.documents import Document, print_document, reference
-from kyma_fleet.problems import Problem
+from kyma_fleet.problems import Problem, meant
 from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, forward, note_of, without_effect
 from kyma_fleet.screen import LeftOut, LiveTable, Screen
@@ -57,7 +57,8 @@ def chosen(rollouts: Iterable[ModuleRollout], name: str, channel: str) -> Module
     if not found:
         there = ", ".join(f"{each.metadata.name}" for each in latest_of(all_of_them)) or "none"
         where = f" in channel {channel}" if channel else ""
-        raise Problem(f"there is no rollout {name}{where}, and no module of that name has one. There is: {there}")
+        close = meant(name, {each.spec.module_name for each in all_of_them})
+        raise Problem(f"neither a rollout nor a module with one: {name}{where}. There is: {there}{close}")
     channels = ", ".join(each.spec.channel for each in found)
     raise Problem(f"module {name} has rollouts in several channels; choose one with --channel: {channels}")
 

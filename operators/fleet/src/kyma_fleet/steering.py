@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from kube_runtime import Client, EventRecorder, KubeError, Resource
+from kyma_fleet.control_plane import require_module
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.marks import (
     PAUSED_BY,
@@ -16,13 +17,13 @@ from kyma_fleet.explanation.marks import (
     RECONCILE_BY,
     RECONCILE_REASON,
 )
-from kyma_fleet.problems import Problem, line_for, meant
+from kyma_fleet.problems import Problem, line_for, unknown_module
 from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.running import each_of
 from kyma_fleet.screen import LeftOut, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import is_deletion_held
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
+from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_RELEASE_METAS
 from lifecycle_manager_api import Kyma, Manifest, names
 from lifecycle_manager_api.conditions import counted
 
@@ -199,10 +200,17 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb, left_out: L
     if not subjects.module:
         return [*kymas, *manifests]
     if not manifests:
-        where = f"Kyma {subjects.kyma}" if subjects.kyma else "any cluster"
         for each in kymas:
-            _require_module(each, subjects.module)
-        raise Problem(f"module {subjects.module} has no Manifest in {where}; {_without_manifest(subjects, verb)}")
+            require_module(each, subjects.module)
+        releases = () if kymas else (await kcp.list(MODULE_RELEASE_METAS, namespace, unreadable=left_out)).items
+        known = {each.spec.module_name for each in releases}
+        if not kymas and subjects.module not in known:
+            raise unknown_module(subjects.module, known)
+        where = f"Kyma {subjects.kyma}" if subjects.kyma else "any cluster"
+        way = f"klm {verb} {subjects.kyma or 'KYMA'} concerns all of a cluster"
+        raise Problem(
+            f"module {subjects.module} has no Manifest in {where}; its objects follow from ModuleConfigs: {way}"
+        )
     return [*manifests]
 
 
@@ -222,19 +230,6 @@ async def _carry_out(
         return None
 
     return await each_of(steps, one)
-
-
-def _require_module(kyma: Kyma, module: str) -> None:
-    """Raise Problem where nobody chose a module in a cluster, and none of that name is left there."""
-    known = sorted({each.name for each in kyma.spec.modules} | {each.name for each in kyma.status.modules})
-    if module not in known:
-        has = ", ".join(known) or "none"
-        raise Problem(f"Kyma {kyma.metadata.name} has no module {module}, but: {has}{meant(module, known)}")
-
-
-def _without_manifest(subjects: Subjects, verb: Verb) -> str:
-    name = subjects.kyma or "KYMA"
-    return f"its objects follow from ModuleConfigs: klm {verb} {name} concerns all of a cluster"
 
 
 def _described(items: list[Steered]) -> str:

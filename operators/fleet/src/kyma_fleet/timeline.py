@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from kube_runtime import Client
+from kyma_fleet.control_plane import require_module
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.moments import last_change, newest_trace
 from kyma_fleet.explanation.reading import read_documents, read_moments
 from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import cut, padded, plain
+from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager_api import names
 
 SHOWN = 40
 BAR, MAX_BY = 10, 24
@@ -55,7 +58,8 @@ async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everythi
     documents = await read_documents(kcp, name, module)
     found = await read_moments(kcp, documents)
     if not found:
-        raise Problem(f"nothing is recorded of {module or 'any module'} in Kyma {name}; klm explain {name} says why")
+        require_module(await kcp.get(KYMAS, name, names.KCP_NAMESPACE), module)
+        raise Problem(f"nothing is recorded of {module} in Kyma {name}; klm explain {name} says why")
     shown = (found if everything else last_change(found))[-SHOWN:]
     trace_id, reached = newest_trace(documents)
     writes = tuple(Write(each.at, each.by, each.what, each.about) for each in shown)

@@ -19,7 +19,7 @@ from kyma_fleet.explanation.chain import (
 )
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.reading import Rules, read_facts
-from kyma_fleet.problems import Problem
+from kyma_fleet.problems import Problem, meant
 from kyma_fleet.screen import LiveTable, Screen
 from kyma_fleet.text import cut, plain
 from lifecycle_manager.contract.durations import parse_duration
@@ -149,8 +149,8 @@ async def explain(kcp: Client, screen: Screen, name: str, subject: str, rules: R
             )
         module, about = owned
     elif subject not in facts.modules():
-        known = ", ".join(map(plain, facts.modules())) or "none"
-        raise Problem(f"Kyma {name} has no module {subject}; it has: {known}; an object is written as kind/name")
+        known, close = ", ".join(facts.modules()) or "none", meant(subject, facts.modules())
+        raise Problem(f"Kyma {name} has no module {subject}; it has: {known}; an object is written as kind/name{close}")
     chain = explain_module(facts, module)
     found = KymaExplanation(at=facts.now, kyma=name, chains=(chain,), events=facts.events, about=about)
     print_document(found, screen)
