@@ -98,6 +98,8 @@ async def test_close_name_of_a_module_is_suggested_by_each_command(control_plane
         ):
             misspelt = await operator(*command)
             assert (misspelt.code, misspelt.errors.endswith("; did you mean keda?\n")) == (2, True), misspelt.errors
+        quiet = await operator("trace", "has-keda", "keda")
+        assert (quiet.code, "nothing is recorded of keda" in quiet.errors) == (0, True)
         without = await operator("resume", "--module", "keda")
         assert "module keda has no Manifest in any cluster; its objects follow" in without.errors
     await control_plane.delete(KYMAS, "has-keda", KCP)

@@ -1,6 +1,7 @@
 """Clusters that are no control plane, and names that are not quite right."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,13 @@ import pytest
 
 from kube_runtime import Client, KubeconfigPolicy, dump_yaml
 from kube_simulation import serve_simulation
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, NAMESPACES
+from lifecycle_manager.contract.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    KYMAS,
+    MODULE_CONFIGS,
+    NAMESPACES,
+    SYNC_RESOURCES,
+)
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
 from tests.klm import KLM, run_klm
@@ -93,6 +100,27 @@ async def test_close_name_is_suggested(tmp_path: Path, command: tuple[str, ...])
     assert close.code == other.code == 2
     assert close.errors.endswith("; did you mean customer-4711?\n")
     assert other.errors.endswith("; klm get lists what there is\n")
+
+
+@pytest.mark.parametrize("command", ["configs", "syncresources"])
+async def test_object_of_any_namespace_that_is_not_there_is_an_error(tmp_path: Path, command: str) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, client):
+        kind = MODULE_CONFIGS if command == "configs" else SYNC_RESOURCES
+        spec = {"kyma": "demo", "module": "keda", "resource": "{}"}
+        await client.apply(kind, "demo-keda", {"spec": spec}, names.KCP_NAMESPACE, field_manager="test")
+        close = await run_klm(kubeconfig, "get", command, "demo-kedda")
+        filtered = await run_klm(kubeconfig, "get", command, "demo-keda", "--module", "other")
+    assert (close.code, "not found (404 NotFound); did you mean demo-keda?" in close.errors) == (2, True)
+    assert (filtered.code, filtered.errors) == (0, f"klm: no {command} match\n")
+
+
+async def test_kyma_without_events_has_none(tmp_path: Path) -> None:
+    async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, client):
+        await client.apply(KYMAS, "quiet", {"spec": {"channel": "regular"}}, names.KCP_NAMESPACE, field_manager="test")
+        table = await run_klm(kubeconfig, "events", "quiet")
+        document = await run_klm(kubeconfig, "events", "quiet", "-o", "json")
+    assert (table.code, table.text, "there are no Events of Kyma quiet" in table.errors) == (0, "", True)
+    assert (document.code, json.loads(document.text)["events"]) == (0, [])
 
 
 @pytest.mark.parametrize(

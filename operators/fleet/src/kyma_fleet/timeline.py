@@ -8,8 +8,7 @@ from kyma_fleet.control_plane import require_module
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.explanation.moments import last_change, newest_trace
 from kyma_fleet.explanation.reading import read_documents, read_moments
-from kyma_fleet.problems import Problem
-from kyma_fleet.screen import Screen
+from kyma_fleet.screen import Screen, say
 from kyma_fleet.text import cut, padded, plain
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import names
@@ -59,7 +58,8 @@ async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everythi
     found = await read_moments(kcp, documents)
     if not found:
         require_module(await kcp.get(KYMAS, name, names.KCP_NAMESPACE), module)
-        raise Problem(f"nothing is recorded of {module} in Kyma {name}; klm explain {name} says why")
+        say(f"nothing is recorded of {module} in Kyma {name}; klm explain {name} says why")
+        return 0
     shown = (found if everything else last_change(found))[-SHOWN:]
     trace_id, reached = newest_trace(documents)
     writes = tuple(Write(each.at, each.by, each.what, each.about) for each in shown)

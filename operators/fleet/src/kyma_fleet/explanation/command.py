@@ -20,7 +20,7 @@ from kyma_fleet.explanation.chain import (
 from kyma_fleet.explanation.facts import Occurrence
 from kyma_fleet.explanation.reading import Rules, read_facts
 from kyma_fleet.problems import Problem, meant
-from kyma_fleet.screen import LiveTable, Screen
+from kyma_fleet.screen import LiveTable, Screen, say
 from kyma_fleet.text import cut, plain
 from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager.contract.fleet import GOOD
@@ -161,6 +161,6 @@ async def events(kcp: Client, screen: Screen, name: str) -> int:
     """Print the Events of a Kyma and of all that belongs to it."""
     facts = await read_facts(kcp, name, Rules())
     if not facts.events:
-        raise Problem(f"there are no Events of Kyma {name}: API servers keep them for an hour")
+        say(f"there are no Events of Kyma {name}: API servers keep them for an hour")
     print_document(KymaEvents(at=facts.now, kyma=name, events=facts.events), screen)
     return 0

@@ -16,7 +16,7 @@ from kube_runtime import (
     ServerUnavailable,
     TooManyRequests,
 )
-from kyma_fleet.control_plane import require_control_plane
+from kyma_fleet.control_plane import not_found, require_control_plane
 from kyma_fleet.documents import raw
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
@@ -63,10 +63,11 @@ class Listing:
         return raw(self.kind.resource) if self.output.raw else self.kind.resource
 
     async def _pages(self) -> AsyncIterator[tuple[Iterable[Any], str]]:
-        if self.selection.name and self.kind.named_objects and self.namespace is not None:
-            item = await self.kcp.get(self._resource, self.selection.name, self.namespace)
+        if (name := self._name) and self.namespace is not None:
+            item = await self.kcp.get(self._resource, name, self.namespace)
             yield (item,), self._resource.version_of(item)
             return
+        is_found = not name or self.selection.given() > {"name"}
         pages = self.kcp.pages(
             self._resource,
             self.namespace,
@@ -76,11 +77,18 @@ class Listing:
             unreadable=lambda error: self._note(f"left out: {error}"),
         )
         async for page in pages:
+            is_found = is_found or bool(page.items)
             yield page.items, page.resource_version
+        if not is_found:
+            raise not_found(self._resource, name)
+
+    @property
+    def _name(self) -> str:
+        """The name of the object that was asked for."""
+        return self.selection.name if self.kind.named_objects else ""
 
     def _field_selector(self) -> str | None:
-        is_named = self.selection.name and self.kind.named_objects
-        return f"metadata.name={self.selection.name}" if is_named else None
+        return f"metadata.name={self._name}" if self._name else None
 
     def _selected(self, items: Iterable[Any]) -> Iterable[Any]:
         for item in items:
