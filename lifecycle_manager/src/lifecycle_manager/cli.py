@@ -238,16 +238,15 @@ def crds(
     from kube_runtime import KubeError
     from lifecycle_manager.process.crd_installation import crds_as_yaml, install_crds, write_crds
 
-    if directory is not None:
-        for file in write_crds(directory):
+    try:
+        for file in write_crds(directory) if directory is not None else ():
             typer.echo(file)
-    if kubeconfig is not None:
-        try:
-            for name in asyncio.run(install_crds(kubeconfig)):
-                typer.echo(name)
-        except (KubeError, OSError) as error:
-            typer.secho(str(error), err=True, fg="red")
-            raise typer.Exit(1) from None
+        for name in asyncio.run(install_crds(kubeconfig)) if kubeconfig is not None else ():
+            typer.echo(name)
+    except (KubeError, OSError) as error:
+        advice = "use a kubeconfig of an administrator, of a cluster within reach"
+        typer.secho(f"klm: {error}{f'; {advice}' if isinstance(error, KubeError) else ''}", err=True, fg="red")
+        raise typer.Exit(2) from None
     if directory is None and kubeconfig is None:
         typer.echo(crds_as_yaml(), nl=False)
 
@@ -264,7 +263,9 @@ def help_(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. What is written to a closed stdout or stderr is left out."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")
     try:
         app()
     finally:

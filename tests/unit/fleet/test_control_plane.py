@@ -151,3 +151,22 @@ async def test_disk_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
         os.close(full)
         _, errors = await running.communicate()
     assert (running.returncode, errors.decode()) == (2, "klm: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+async def test_closed_output_is_no_error(tmp_path: Path, closed: str) -> None:
+    command = f"{KLM} check {'>&-' if closed == 'stdout' else '2>&-'}"
+    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "none")}
+    running = await asyncio.create_subprocess_shell(
+        command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    _, errors = await running.communicate()
+    assert (running.returncode, b"Traceback" in errors) == (2, False)
+
+
+async def test_crds_that_cannot_be_applied_or_written_are_an_error_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    applied = await run_klm(tmp_path / "none", "crds", "--kubeconfig", str(tmp_path / "none"))
+    written = await run_klm(tmp_path / "none", "crds", "--dir", str(tmp_path / "file"))
+    assert (applied.code, applied.errors.count("\n"), "; use a kubeconfig of" in applied.errors) == (2, 1, True)
+    assert (written.code, written.errors.count("\n"), "File exists" in written.errors) == (2, 1, True)
