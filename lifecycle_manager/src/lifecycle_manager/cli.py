@@ -264,8 +264,8 @@ def help_(
 
 def main() -> None:
     """Run the command line. What is written to a closed stdout or stderr is left out."""
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     try:
         app()
     finally:

@@ -166,6 +166,16 @@ async def _run(control_plane: ControlPlane, *options: str) -> tuple[int | None, 
     return process.returncode, printed.decode(), errors.decode()
 
 
+async def test_error_on_a_terminal_has_no_escape_sequence() -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb") as terminal, os.fdopen(theirs):
+        process = await asyncio.create_subprocess_exec(PROGRAM, "run", "nothing:at_all", stderr=theirs)
+        assert await process.wait() == 2
+        shown = await asyncio.to_thread(os.read, terminal.fileno(), 4096)
+    assert shown.startswith(b"error: ")
+    assert b"\x1b" not in shown
+
+
 async def _start(*arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         PROGRAM,

@@ -26,7 +26,7 @@ def run_manager(
     try:
         return uvloop.run(_run(target, kubeconfig, options, once=once, tracer=tracer))
     except (AddressUnusable, DebugSocketUnusable, KubeError, ModuleManagerError) as error:
-        typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+        typer.echo(f"error: {error}", err=True)
         return 2
 
 
@@ -43,7 +43,7 @@ async def _run(
         if once:
             failed = await service.run_once()
             for name in failed:
-                typer.secho(f"failed: {name}", fg=typer.colors.RED, err=True)
+                typer.echo(f"failed: {name}", err=True)
             return 1 if failed else 0
         await service.run(until_signal())
     return 0
