@@ -6,10 +6,11 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kube_runtime import Client, KubeconfigPolicy, dump_yaml
+from kube_runtime import Client, KubeconfigPolicy, Resource, dump_yaml
 from kube_simulation import serve_simulation
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -102,10 +103,11 @@ async def test_close_name_is_suggested(tmp_path: Path, command: tuple[str, ...])
     assert other.errors.endswith("; klm get lists what there is\n")
 
 
-@pytest.mark.parametrize("command", ["configs", "syncresources"])
-async def test_object_of_any_namespace_that_is_not_there_is_an_error(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(("command", "kind"), [("configs", MODULE_CONFIGS), ("syncresources", SYNC_RESOURCES)])
+async def test_object_of_any_namespace_that_is_not_there_is_an_error(
+    tmp_path: Path, command: str, kind: Resource[Any]
+) -> None:
     async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, client):
-        kind = MODULE_CONFIGS if command == "configs" else SYNC_RESOURCES
         spec = {"kyma": "demo", "module": "keda", "resource": "{}"}
         await client.apply(kind, "demo-keda", {"spec": spec}, names.KCP_NAMESPACE, field_manager="test")
         close = await run_klm(kubeconfig, "get", command, "demo-kedda")

@@ -32,12 +32,7 @@ from kyma_fleet.screen import Screen
 from kyma_fleet.text import code, plain
 from kyma_oci import Registries, SourceError
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager.module_catalog import (
-    DescriptorUnreadable,
-    Offer,
-    module_of,
-    wanted_manifest,
-)
+from lifecycle_manager.module_catalog import DescriptorUnreadable, Offer, module_of, wanted_manifest
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, source_in

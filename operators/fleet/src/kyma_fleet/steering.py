@@ -11,12 +11,7 @@ from typing import Any, Literal
 from kube_runtime import Client, EventRecorder, KubeError, Resource
 from kyma_fleet.control_plane import require_module
 from kyma_fleet.documents import Document, Part, print_document, reference
-from kyma_fleet.explanation.marks import (
-    PAUSED_BY,
-    PAUSED_REASON,
-    RECONCILE_BY,
-    RECONCILE_REASON,
-)
+from kyma_fleet.explanation.marks import PAUSED_BY, PAUSED_REASON, RECONCILE_BY, RECONCILE_REASON
 from kyma_fleet.problems import Problem, line_for, unknown_module
 from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.running import each_of
@@ -139,11 +134,6 @@ class Subjects:
     module: str = ""
     everything: bool = False
 
-    @property
-    def is_one_kyma(self) -> bool:
-        """Whether no other cluster is affected."""
-        return bool(self.kyma)
-
 
 async def steer(
     kcp: Client,
@@ -170,7 +160,7 @@ async def steer(
         print_document(ChangeReport(message=f"nothing to do: {why}"), screen)
         return left_out.code
     described = _described([each.item for each in steps])
-    if not subjects.is_one_kyma and not confirm(f"{verb} {described}?"):
+    if not subjects.kyma and not confirm(f"{verb} {described}?"):
         raise Problem("not confirmed; nothing changed. Use --yes")
     recorder = EventRecorder(kcp, controller="klm", instance=order.by)
     failures = await _carry_out(kcp, recorder, order, steps)

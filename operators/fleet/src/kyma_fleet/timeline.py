@@ -40,7 +40,9 @@ class Timeline(Document, frozen=True):
         screen.print(f"last writes, from {first:%Y-%m-%d %H:%M:%S} UTC")
         by = min(max(len(plain(each.by)) for each in self.writes), MAX_BY)
         for each in self.writes:
-            head = f"{_since(each.at, first)} {_bar(each.at, first, last)} {padded(cut(plain(each.by), by), by)} "
+            head = (
+                f"{_seconds(each.at, first):6.1f} s {_bar(each.at, first, last)} {padded(cut(plain(each.by), by), by)} "
+            )
             screen.print_wrapped(head, each.what, len(head))
         if self.trace_id:
             screen.print(f"\ntrace {self.trace_id} of the newest change has reached")
@@ -65,10 +67,6 @@ async def trace(kcp: Client, screen: Screen, name: str, module: str, *, everythi
     writes = tuple(Write(each.at, each.by, each.what, each.about) for each in shown)
     print_document(Timeline(kyma=name, writes=writes, trace_id=trace_id, reached=reached), screen)
     return 0
-
-
-def _since(at: datetime, first: datetime) -> str:
-    return f"{_seconds(at, first):6.1f} s"
 
 
 def _bar(at: datetime, first: datetime, last: datetime) -> str:

@@ -3,14 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial

@@ -15,13 +15,7 @@ from kube_runtime.ages import age, duration
 from kyma_fleet.explanation.advice import ADVICE
 from kyma_fleet.explanation.facts import Facts
 from kyma_fleet.explanation.marks import pause_of
-from lifecycle_manager.contract.conditions import (
-    CATALOG,
-    CERTIFICATE_OVERDUE,
-    REACHABLE,
-    WEBHOOK,
-    event_path_fault,
-)
+from lifecycle_manager.contract.conditions import CATALOG, CERTIFICATE_OVERDUE, REACHABLE, WEBHOOK, event_path_fault
 from lifecycle_manager.contract.fleet import BROKEN, GOOD
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution

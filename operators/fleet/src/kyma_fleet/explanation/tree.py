@@ -3,16 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kyma_fleet.explanation.chain import (
-    MANIFEST,
-    MODULE,
-    SYNC_RESOURCE,
-    Chain,
-    Link,
-    Mark,
-    mark_of,
-    name_of,
-)
+from kyma_fleet.explanation.chain import MANIFEST, MODULE, SYNC_RESOURCE, Chain, Link, Mark, mark_of, name_of
 from kyma_fleet.explanation.facts import Facts
 from lifecycle_manager_api import Manifest, SyncResource
 

@@ -11,12 +11,13 @@ from kube_runtime import (
     Client,
     ClusterUnreachable,
     Gone,
+    NotFound,
     ObjectUnreadable,
     Resource,
     ServerUnavailable,
     TooManyRequests,
 )
-from kyma_fleet.control_plane import not_found, require_control_plane
+from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import raw
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
@@ -80,7 +81,9 @@ class Listing:
             is_found = is_found or bool(page.items)
             yield page.items, page.resource_version
         if not is_found:
-            raise not_found(self._resource, name)
+            kind = self._resource.plural
+            details = {"name": name, "kind": kind}
+            raise NotFound(404, "NotFound", f'{kind}.{self._resource.group} "{name}" not found', details)
 
     @property
     def _name(self) -> str:
@@ -150,8 +153,7 @@ class Listing:
         return self.selection.module or ("" if self.kind.named_objects else self.selection.name)
 
     def _nothing(self) -> str:
-        given = self.selection.given()
-        if not given:
+        if not self.selection.given():
             return f"there are no {self.kind.name}"
         wanted = self._module
         return f"no {self.kind.name} match" + ("" if wanted in self.known else meant(wanted, self.known, "the module "))

@@ -21,16 +21,7 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.rollout.standing import channel_of, standing_of
-from lifecycle_manager_api import (
-    ApiObject,
-    Kyma,
-    Manifest,
-    ModuleConfig,
-    ModuleRollout,
-    SyncResource,
-    find,
-    names,
-)
+from lifecycle_manager_api import ApiObject, Kyma, Manifest, ModuleConfig, ModuleRollout, SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 
 T = TypeVar("T", bound=ApiObject)
