@@ -103,7 +103,9 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     found = [await _of_sync_resource(each) for each in resources if not each.metadata.being_deleted]
     found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
     if not found:
-        require_module(await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE), module)
+        named = f"metadata.name={kyma}"  # a replica, which serves the page, may list Kymas and not get one
+        for each in (await kcp.list(KYMAS, names.KCP_NAMESPACE, field_selector=named)).items:
+            require_module(each, module)
         raise Problem(f"module {module} has no objects in the cluster of Kyma {kyma}; klm explain {kyma} says why")
     return found
 
@@ -239,6 +241,7 @@ def _style(line: str) -> dict[str, str]:
 
 async def diff(kcp: Client, screen: Screen, kyma: str, module: str, namespace: str) -> int:
     """Print what would change. Returns 0 where nothing does, 1 where something does, 2 where it is not known."""
+    await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE)  # the error of one that is not there names the closest
     wanted = await wanted_sets(kcp, kyma, module, namespace)
     found = await compare(kcp, kyma, wanted, namespace)
     print_document(found, screen)
