@@ -128,7 +128,7 @@ def test_watcher_says_which_setting_is_missing(install: Install) -> None:
     watcher = install("kyma-skr-watcher")
 
     watcher.imports("skr_watcher")
-    assert watcher.run("skr-watcher", status=1).startswith("skr-watcher: KCP_ADDR is not set")
+    assert watcher.run("skr-watcher", status=1).startswith("skr-watcher: KCP_ADDR: not set")
 
 
 def test_klm_of_the_lifecycle_manager_alone_runs_it_and_has_no_command_of_others(install: Install) -> None:

@@ -26,9 +26,11 @@ def _level(text: str) -> str:
 
 
 def _address(text: str) -> str:
+    if not text:
+        raise ValueError("not set, expected the event address of the control plane as host:port")
     host, _, port = text.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise ValueError(f"invalid address {text!r}, expected the event address of the control plane as host:port")
+        raise ValueError(f"invalid address {text!r}, expected host:port")
     return text
 
 
