@@ -242,7 +242,7 @@ async def test_aborted_request_leads_to_a_resync() -> None:
 @pytest.mark.parametrize("operation", [b"CREATE", b"UPDATE"])
 async def test_object_nested_too_deep_is_allowed_and_leads_to_a_resync(operation: bytes) -> None:
     asked = Asked()
-    deep = b'{"metadata":{"name":"one"},"spec":' + b'{"a":' * 1500 + b"1" + b"}" * 1500 + b"}"
+    deep = b'{"metadata":{"name":"one"},"spec":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
     request = b'"uid":"u-1","name":"one","operation":"' + operation + b'","object":' + deep + b',"oldObject":null'
     body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{' + request + b"}}"
     status, answer = await asked.post([body])
