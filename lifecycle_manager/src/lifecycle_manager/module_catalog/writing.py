@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from kube_runtime import Client, Informer, NotFound, ObjectKey
-from kube_runtime.apply.field_sets import Entry, fields_of, moved
+from kube_runtime.apply.field_sets import Entry, fields_of, moved, ownership_patch
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, RAW_MANIFESTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest, spec_differs
 from lifecycle_manager_api import Manifest, as_document, joined_name, names
@@ -37,7 +37,7 @@ async def _take_fields_over(kcp: Client, name: str, namespace: str) -> None:
     with suppress(NotFound):  # deleted meanwhile: the apply creates it anew
         live = await kcp.merge_patch(RAW_MANIFESTS, name, {}, namespace, field_manager=FIELD_MANAGER)
         if (fields := moved(FIELD_MANAGER, live, _spec_of)) is not None:
-            patch = {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+            patch = ownership_patch(live, fields)
             await kcp.merge_patch(RAW_MANIFESTS, name, patch, namespace, field_manager=FIELD_MANAGER)
 
 

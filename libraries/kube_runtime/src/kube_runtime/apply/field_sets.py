@@ -59,6 +59,11 @@ def entries_of(live: JsonObject) -> list[Entry]:
     return [each for each in live["metadata"].get("managedFields") or () if isinstance(each, Mapping)]
 
 
+def ownership_patch(live: JsonObject, fields: object) -> JsonObject:
+    """Return a patch of the managedFields of the version that was read."""
+    return {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
+
+
 def is_applied(entry: Entry) -> bool:
     """Tell whether an entry is that of a server-side apply."""
     return entry.get("operation") == APPLY

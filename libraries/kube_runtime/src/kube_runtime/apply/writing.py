@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kube_runtime.apply.claims import claim_of
+from kube_runtime.apply.field_sets import ownership_patch
 from kube_runtime.apply.former_managers import has_applied, merged_into
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.recreation import may_recreate
@@ -93,7 +94,7 @@ class ObjectWriter:
         `is_first`: nothing was applied to it before, so that it may have been installed by a command.
         """
         fields = merged_into(self.field_manager, live, self.former_managers, installed=is_first)
-        return live if fields is None else await self._patch(target, _ownership(live, fields))
+        return live if fields is None else await self._patch(target, ownership_patch(live, fields))
 
     async def _resolve(
         self, refusal: Invalid, target: ObjectTarget, before: JsonObject | None, *, may_delete: bool
@@ -132,11 +133,11 @@ class ObjectWriter:
         if claim is None:
             raise refusal
         await self._patch(target, claim.trial, dry_run=True)
-        claimed = await self._patch(target, _ownership(live, claim.managed_fields))
+        claimed = await self._patch(target, ownership_patch(live, claim.managed_fields))
         try:
             return await self._send(target)
         except Invalid:
-            await self._patch(target, _ownership(claimed, live["metadata"]["managedFields"]))
+            await self._patch(target, ownership_patch(claimed, live["metadata"]["managedFields"]))
             raise
 
     async def _patch(self, target: ObjectTarget, patch: JsonObject, *, dry_run: bool = False) -> JsonObject:
@@ -149,8 +150,3 @@ class ObjectWriter:
 def is_unchanged(before: JsonObject | None, live: JsonObject) -> bool:
     """Tell whether an apply has changed nothing, where that is known."""
     return before is not None and before["metadata"].get("resourceVersion") == live["metadata"].get("resourceVersion")
-
-
-def _ownership(live: JsonObject, fields: object) -> JsonObject:
-    """Return a patch of the managedFields of the version that was read."""
-    return {"metadata": {"managedFields": fields, "resourceVersion": live["metadata"]["resourceVersion"]}}
