@@ -24,7 +24,7 @@ from kube_runtime import (
 )
 from kube_runtime.apply.difference import ObjectDifference
 from kube_runtime.client.kubeconfig import STRICT
-from kyma_fleet.control_plane import require_module
+from kyma_fleet.control_plane import not_found, require_module
 from kyma_fleet.documents import Document, Part, print_document
 from kyma_fleet.problems import Problem
 from kyma_fleet.running import FAILED
@@ -104,8 +104,10 @@ async def wanted_sets(kcp: Client, kyma: str, module: str, namespace: str) -> li
     found += [await _of_manifest(kcp, each, namespace) for each in manifests if not each.metadata.being_deleted]
     if not found:
         named = f"metadata.name={kyma}"  # a replica, which serves the page, may list Kymas and not get one
-        for each in (await kcp.list(KYMAS, names.KCP_NAMESPACE, field_selector=named)).items:
-            require_module(each, module)
+        kymas = (await kcp.list(KYMAS, names.KCP_NAMESPACE, field_selector=named)).items
+        if not kymas:
+            raise not_found(KYMAS, kyma)
+        require_module(kymas[0], module)
         raise Problem(f"module {module} has no objects in the cluster of Kyma {kyma}; klm explain {kyma} says why")
     return found
 
@@ -241,7 +243,6 @@ def _style(line: str) -> dict[str, str]:
 
 async def diff(kcp: Client, screen: Screen, kyma: str, module: str, namespace: str) -> int:
     """Print what would change. Returns 0 where nothing does, 1 where something does, 2 where it is not known."""
-    await kcp.get(KYMAS, kyma, names.KCP_NAMESPACE)  # the error of one that is not there names the closest
     wanted = await wanted_sets(kcp, kyma, module, namespace)
     found = await compare(kcp, kyma, wanted, namespace)
     print_document(found, screen)

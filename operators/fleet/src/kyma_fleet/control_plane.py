@@ -1,6 +1,8 @@
 """Whether a cluster is a control plane at all, and which name somebody may have meant."""
 
-from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed
+from typing import Any
+
+from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed, Resource
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.problems import CHOOSE, Problem, meant
 from lifecycle_manager.contract.resources import NAMESPACES
@@ -17,6 +19,12 @@ async def require_control_plane(kcp: Client) -> None:
         return  # as klm-viewer: whoever may read Kymas in a control plane need not read its namespaces
     except NotFound:
         raise Problem(f"this is no control plane: it has no namespace {names.KCP_NAMESPACE}; {CHOOSE}") from None
+
+
+def not_found(resource: Resource[Any], name: str) -> NotFound:
+    """Return the error of an API server for an object that a list did not have."""
+    kind = resource.plural
+    return NotFound(404, "NotFound", f'{kind}.{resource.group} "{name}" not found', {"name": name, "kind": kind})
 
 
 async def with_close_name(kcp: Client, error: NotFound | NotServed) -> KubeError | Problem:

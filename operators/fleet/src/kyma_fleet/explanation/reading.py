@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from kube_runtime import Client, JsonObject, NotFound
+from kube_runtime import Client, JsonObject
 from kube_runtime.event_recorder import EVENTS
+from kyma_fleet.control_plane import not_found
 from kyma_fleet.documents import raw
 from kyma_fleet.explanation.facts import Facts, Occurrence, occurrence_of, regarding
 from kyma_fleet.explanation.moments import Moment, moments
@@ -105,7 +106,7 @@ async def read_documents(kcp: Client, kyma: str, module: str = "") -> tuple[Json
         *(kcp.list(raw(each), label_selector=selector) for each in (MODULE_CONFIGS, SYNC_RESOURCES)),
     )
     if not itself.items:
-        raise NotFound(404, "NotFound", f"kymas.{names.GROUP} {kyma!r} not found", {"name": kyma})
+        raise not_found(KYMAS, kyma)
     return (*(() if module else itself.items), *(item for found in parts for item in found.items))
 
 

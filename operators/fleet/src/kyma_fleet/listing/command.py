@@ -11,13 +11,12 @@ from kube_runtime import (
     Client,
     ClusterUnreachable,
     Gone,
-    NotFound,
     ObjectUnreadable,
     Resource,
     ServerUnavailable,
     TooManyRequests,
 )
-from kyma_fleet.control_plane import require_control_plane
+from kyma_fleet.control_plane import not_found, require_control_plane
 from kyma_fleet.documents import raw
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
@@ -81,9 +80,7 @@ class Listing:
             is_found = is_found or bool(page.items)
             yield page.items, page.resource_version
         if not is_found:
-            kind = self._resource.plural
-            details = {"name": name, "kind": kind}
-            raise NotFound(404, "NotFound", f'{kind}.{self._resource.group} "{name}" not found', details)
+            raise not_found(self._resource, name)
 
     @property
     def _name(self) -> str:
