@@ -73,6 +73,7 @@ class Replica:
 
     def __init__(self, by_proxy: Client, cluster: Client, name: str) -> None:
         self.wrote_at: list[float] = []
+        self.is_writing = False
         self._name = name
         self.manager = Manager(by_proxy, sharding=WholeFleet(ALONE), namespace=KCP)
         lease.setup(self.manager, by_proxy, TIMING)
@@ -83,7 +84,11 @@ class Replica:
 
     async def _write(self, name: str, *_: Any) -> Result:
         document = {"metadata": {"name": name}, "data": {"writes": str(len(self.wrote_at))}}
-        await self._cluster.apply(CONFIG_MAPS, name, document, "default", field_manager=name)
+        self.is_writing = True
+        try:
+            await self._cluster.apply(CONFIG_MAPS, name, document, "default", field_manager=name)
+        finally:
+            self.is_writing = False
         self.wrote_at.append(asyncio.get_running_loop().time())
         return Result(requeue_after=SECONDS)
 
@@ -172,6 +177,7 @@ async def test_process_ends_where_the_former_version_took_the_lease_meanwhile(kc
             await ours.writes()
             await proxy.refuse()
             await eventually(lambda: not ours.manager.sharding.owns("first"), what="it may not write")
+            await eventually(lambda: not ours.is_writing, what="the last write, sent before, has ended")
             done = len(ours.wrote_at)
             await hold(kcp, FORMER)
             await proxy.accept()
