@@ -29,7 +29,7 @@ from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import State
 
-START_SECONDS = 1_800.0
+START_SECONDS, START_SECONDS_OF_A_CLUSTER = 600.0, 1.0
 SAME_HOUR = 23.0
 SERIES = ("count by (instance) ({job!=''})", "sum by (resource) (kube_runtime_informer_objects)")
 
@@ -67,7 +67,7 @@ async def _run(options: argparse.Namespace, folder: Path) -> int:
         sampling = asyncio.ensure_future(observing.sample(stage, samples))
         began = time.time()
         await stage.join(options.clusters)
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(START_SECONDS + options.clusters * START_SECONDS_OF_A_CLUSTER):
             await eventually(lambda: _all_ready(stage), every=3)
         start = {"seconds": round(time.time() - began, 1), "peaks": observing.peaks(samples)}
         print(f"{options.clusters} clusters are ready after {start['seconds']} s", file=sys.__stderr__, flush=True)
