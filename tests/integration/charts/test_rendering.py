@@ -578,7 +578,7 @@ async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     (certificate,) = of_kind(rendered, "Certificate").values()
     (issuer,) = of_kind(rendered, "Issuer").values()
     assert certificate["spec"]["issuerRef"]["name"] == issuer["metadata"]["name"]
-    assert certificate["spec"]["secretName"] == CAStore.name
+    assert (certificate["spec"]["secretName"], certificate["spec"]["commonName"]) == (CAStore.name, CAStore.common_name)
     (volume,) = (each for each in _pod(rendered)["volumes"] if "secret" in each)
     assert volume["secret"]["secretName"] == CAStore.name
     assert not volume["secret"].get("optional")

@@ -15,8 +15,9 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, NotServed, ObjectKey
+from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, NotServed, ObjectKey, dump_yaml
 from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
+from kyma_local.helm import find_helm
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager.watcher_certificates import CAStore, CertificateMemory, LeafRules
@@ -31,7 +32,8 @@ from tests.integration.cert_manager import (
     run_controller,
     simulate_controller,
 )
-from tests.integration.skr_webhook.kymas import register
+from tests.integration.charts.helm import LIFECYCLE_MANAGER, Helm, values
+from tests.integration.skr_webhook.kymas import have_control_plane, register
 from tests.waiting import eventually
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -141,6 +143,27 @@ async def test_certificate_follows_a_rotation_and_a_revocation(working_issuer: C
     moment = now()
     third = await setting.ensured(stored.cas, **{names.REVOKED_BEFORE: moment.isoformat()})
     assert describe(third.certificate_pem).not_before >= moment
+
+
+async def test_ca_that_lifecycle_manager_created_stays_with_that_of_the_chart(
+    kcp_with_cert_manager: Client, controller: Path, kcp: Path, tmp_path: Path
+) -> None:
+    """With another one every Watcher would be refused until it has a new certificate."""
+    client, store = kcp_with_cert_manager, CAStore(kcp_with_cert_manager, SYSTEM_CLOCK)
+    await have_control_plane(client)
+    created = (await store.ensure()).cas
+    rendered = await Helm(find_helm(), tmp_path).render(LIFECYCLE_MANAGER, *values(certManager__enabled=True))
+    objects = [each for each in rendered if each["apiVersion"] == CERTIFICATES.api_version]
+    await apply_objects(client, "---\n".join(map(dump_yaml, objects)))
+
+    async def is_ready() -> bool:
+        status = (await client.get(CERTIFICATES, "lifecycle-manager-ca", NAMESPACE)).get("status", {})
+        return ("Ready", "True") in {(each["type"], each["status"]) for each in status.get("conditions", [])}
+
+    async with run_controller(controller, kcp, tmp_path / "cert-manager.log"):
+        await eventually(is_ready, within=60)
+    await client.delete(CERTIFICATES, "lifecycle-manager-ca", NAMESPACE)  # the played controller knows no CAs
+    assert (await store.ensure()).cas == created
 
 
 @pytest.mark.parametrize("algorithm", [Algorithm.ECDSA_P256, Algorithm.ED25519])

@@ -78,6 +78,7 @@ class CAStore:
     clock: Clock
     lifetime: timedelta = timedelta(days=3650)
     name: str = CA_SECRET
+    common_name: str = "klm-watcher-selfsigned"
     namespace: str = names.KCP_NAMESPACE
     adopts: Adopts = adopts_nothing
     former_namespace: str = ""
@@ -147,12 +148,7 @@ class CAStore:
             return await self.kcp.get(SECRETS, self.name, self.namespace)
 
     async def _new(self) -> KeyPair:
-        return await asyncio.to_thread(
-            create_ca,
-            "klm-watcher-selfsigned",
-            lifetime=self.lifetime,
-            now=self.clock.now(),
-        )
+        return await asyncio.to_thread(create_ca, self.common_name, lifetime=self.lifetime, now=self.clock.now())
 
     def _stored(self, secret: Secret) -> StoredCAs:
         signing = key_pair_in(secret)

@@ -1,4 +1,4 @@
-// Runs those of cert-manager's controllers that a Certificate of a CA Issuer needs, and no others.
+// Runs those of cert-manager's controllers that a Certificate of a CA or self-signed Issuer needs, and no others.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/controller"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/selfsigned"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/issuing"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/keymanager"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/readiness"
@@ -20,6 +21,7 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificates/trigger"
 	_ "github.com/cert-manager/cert-manager/pkg/controller/issuers"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
+	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
 func main() {
