@@ -310,6 +310,17 @@ async def test_certificate_that_was_overwritten_by_what_is_none_is_issued_again(
         assert key_pair_in(issued) is not None
 
 
+async def test_certificate_that_was_restored_without_its_owner_goes_with_its_kyma_again() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        await one.turn()
+        issued = await world.kcp.get(SECRETS, "demo-webhook-tls", KCP)
+        await world.kcp.merge_patch(SECRETS, "demo-webhook-tls", {"metadata": {"ownerReferences": None}}, KCP)
+        await one.turn()
+        restored = await world.kcp.get(SECRETS, "demo-webhook-tls", KCP)
+        assert restored.metadata.owner_references == issued.metadata.owner_references != ()
+        assert restored.data == issued.data
+
+
 async def test_secret_of_somebody_else_in_place_of_the_certificate_is_named() -> None:
     async with world_with_kyma() as world, process(world) as one:
         metadata = {"name": "demo-webhook-tls", "namespace": KCP}

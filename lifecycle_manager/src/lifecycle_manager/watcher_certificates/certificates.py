@@ -155,6 +155,12 @@ class LeafStore(ABC):
         Raises CertificatePending, CertificatesRevoked, CertificateContended, NameReserved, NameRefused, or KubeError.
         """
 
+    async def own(self, secret: Secret, kyma: Kyma) -> None:
+        """Have a Secret that was issued or restored without its Kyma as owner deleted with that. Raises KubeError."""
+        if not secret.metadata.owner_references:
+            name, patch = secret.metadata.name, {"metadata": {"ownerReferences": owner_references(kyma)}}
+            await self.kcp.merge_patch(SECRETS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
+
 
 @dataclass(eq=False)
 class CertificateStore(LeafStore):
@@ -165,7 +171,8 @@ class CertificateStore(LeafStore):
         request = request_of(self.rules, kyma, self.clock.now())
         known = self.secret_of(kyma)
         pair = key_pair_in(known) if known is not None else None
-        if pair is not None and self._is_valid(pair, request, cas):
+        if known is not None and pair is not None and self._is_valid(pair, request, cas):
+            await self.own(known, kyma)
             return pair
         pair = await asyncio.to_thread(issue, cas.signing, request, now=self.clock.now())
         document = tls_secret_document(name, names.KCP_NAMESPACE, pair, trust=cas.trusted, labels=labels_of(kyma))

@@ -13,7 +13,7 @@ import msgspec
 
 from kube_runtime import Resource
 from kyma_certs import CAs, KeyPair, LeafRequest
-from lifecycle_manager.contract.resources import FIELD_MANAGER, SECRETS
+from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
 from lifecycle_manager.watcher_certificates.certificates import (
     CertificateMemory,
@@ -62,9 +62,7 @@ class IssuedCertificates(LeafStore):
         if not may_stay(pair, request, cas):
             await self._renew(name, memory)
             raise CertificatePending(f"{self.program} has not renewed {certificate} yet")
-        if not secret.metadata.owner_references:
-            patch = {"metadata": {"ownerReferences": owner_references(kyma)}}
-            await self.kcp.merge_patch(SECRETS, name, patch, names.KCP_NAMESPACE, field_manager=FIELD_MANAGER)
+        await self.own(secret, kyma)
         return pair
 
     @abstractmethod
