@@ -320,9 +320,10 @@ async def test_times_in_the_status_of_a_kyma_enqueue_nothing(fleet: Fleet) -> No
     assert fleet.take() == {}
 
 
-async def test_replaced_cluster_enqueues_all_that_belongs_there_but_its_kyma(fleet: Fleet) -> None:
+async def test_replaced_cluster_enqueues_all_that_belongs_there(fleet: Fleet) -> None:
     fleet.manager.publish(ClusterReplaced("uses-fast"))
     assert fleet.take() == {
+        "kyma": {"uses-fast"},
         "catalog": {"uses-fast"},
         "watcher": {"uses-fast"},
         "module-config": {"uses-fast/api"},

@@ -38,6 +38,7 @@ from tests.world import NO_API, World
 
 SKR = names.SKR_NAMESPACE
 TEMPLATE = ObjectReference(names.GROUP, ModuleTemplate.KIND, SKR, "api-1.0.0")
+CRD = MODULE_TEMPLATES.plural_name
 
 
 @asynccontextmanager
@@ -234,6 +235,11 @@ async def test_cluster_that_replaces_another_gets_the_whole_catalog_at_once() ->
         skr = await world.skr("restored")
         assert len(await skr.list_revisions(MODULE_TEMPLATES, SKR)) == 1
         assert len(await skr.list_revisions(MODULE_RELEASE_METAS, SKR)) == 1
+        brought = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, CRD)
+        older = [{**each, "additionalPrinterColumns": []} for each in brought["spec"]["versions"]]
+        await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, CRD, {"spec": {"versions": older}})
+        await sync(world, *published)
+        assert (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, CRD))["spec"] == brought["spec"]
 
 
 @pytest.mark.parametrize("purge", [None, timedelta(minutes=5)])

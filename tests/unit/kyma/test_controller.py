@@ -179,6 +179,17 @@ async def test_crd_that_changes_in_kcp_is_applied_to_the_skr_once(world: World) 
     assert world.writes_to("demo", before) == world.writes_to("kcp", before) == []
 
 
+async def test_restored_cluster_with_an_older_crd_gets_that_of_kcp(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    skr = await world.skr()
+    brought = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)
+    older = [{**each, "additionalPrinterColumns": []} for each in brought["spec"]["versions"]]
+    await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, {"spec": {"versions": older}})
+    await world.turn("kyma", key_of("demo"), ClusterReplaced("demo"))
+    assert (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name))["spec"] == brought["spec"]
+
+
 async def test_events_are_recorded_once_on_both_sides(world: World) -> None:
     await world.register("demo", "tpyo")
     await world.introduced()

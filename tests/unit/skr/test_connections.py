@@ -12,7 +12,7 @@ import pytest
 from kube_runtime import ClientOptions, ClusterUnreachable, Informer, KubeconfigPolicy, dump_yaml
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr import ACCESS_SECRETS, AccessSecretMissing, Connections, SkrAccessError, SkrUnreachable
-from lifecycle_manager.skr.access import server_in
+from lifecycle_manager.skr.access import server_of
 from lifecycle_manager_api import ObjectMeta, names
 from tests.waiting import eventually
 from tests.world import World
@@ -190,7 +190,8 @@ def test_server_of_a_kubeconfig_is_the_same_however_it_is_written(server: str) -
     named = {"name": "k", "cluster": {"server": server}}
     chosen = [{"name": "c", "context": {"cluster": "k"}}]
     kubeconfig = dump_yaml({"clusters": [{}, named], "contexts": chosen, "current-context": "c"})
-    assert server_in(kubeconfig) == "https://api.example.com"
+    config = base64.b64encode(kubeconfig.encode()).decode()
+    assert server_of(Secret(metadata=ObjectMeta(name="s"), data={"config": config})) == "https://api.example.com"
 
 
 @pytest.mark.parametrize(("cluster", "is_the_same"), [("mine", True), ("theirs", False)])

@@ -10,7 +10,7 @@ from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager import skr
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ClusterSilent
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.skr import SkrUnreachable
 from lifecycle_manager_api import names
@@ -120,18 +120,21 @@ async def test_label_or_annotation_of_an_access_secret_has_nothing_read_again(wo
         assert reachable == ["second"]
 
 
-async def test_access_secret_of_another_replica_is_not_published(world: World) -> None:
+async def test_access_to_another_cluster_is_published_by_the_replica_that_has_the_kyma(world: World) -> None:
     await world.register("first")
     await world.register("second")
     manager = Manager(world.kcp, sharding=WithoutSecond(), namespace=KCP)
     connections = skr.connections_of(manager, SkrSettings(allow_insecure_kubeconfigs=True))
     skr.setup(manager, connections)
-    reachable: list[str] = []
-    manager.on(ClusterReachable, lambda each: reachable.append(each.kyma))
+    published: list[Any] = []
+    for signal in (ClusterReachable, ClusterReplaced):
+        manager.on(signal, published.append)
     async with manager.background():
         await manager.start()
         await world.move("other", "second")
         await world.move("other", "first")
-        await eventually(lambda: reachable)
+        await eventually(lambda: published)
+        await world.kcp.merge_patch(SECRETS, "kubeconfig-first", {"data": {"other": "eA=="}}, KCP)
+        await eventually(lambda: len(published) == 3)
     await connections.close()
-    assert reachable == ["first"]
+    assert published == [ClusterReplaced("first"), ClusterReachable("first"), ClusterReachable("first")]

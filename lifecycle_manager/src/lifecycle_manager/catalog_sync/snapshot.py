@@ -74,19 +74,22 @@ class CatalogState:
     """The state of one Kyma.
 
     - `next_check`: the monotonic time of the next check; None before the first reconcile
-    - `is_suspected`: the SKR may have other objects than it got, until they are checked
+    - `is_suspected`: the SKR may have other objects than it got, until they are checked; other CRDs, too, where it
+      `is_replaced`
     - `announcements`: changes that a check has to show yet; until then there is something suspected
     - `fingerprints`: those of the objects as they were read or written last, by kind
     """
 
     next_check: float | None = None
     is_suspected: bool = False
+    is_replaced: bool = False
     announcements: Announcements = field(default_factory=Announcements)
     fingerprints: dict[str, str] = field(default_factory=dict)
 
     def suspect(self, causes: Causes, *, now: float) -> None:
         """Note what may have changed. An event may come before its write, so what it announced is noted, too."""
-        everything = causes.overflowed or any(isinstance(each, ClusterReplaced | ResyncRequested) for each in causes)
+        self.is_replaced |= causes.overflowed or bool(causes.of(ClusterReplaced))
+        everything = self.is_replaced or bool(causes.of(ResyncRequested))
         for change in causes.of(ObjectChanged):
             if change.reference.namespace == names.SKR_NAMESPACE:
                 everything |= not self.announcements.announce(change, now=now)
@@ -94,7 +97,7 @@ class CatalogState:
 
     def checked(self, *, next_check: float) -> None:
         """Note that the catalog is as wanted."""
-        self.is_suspected, self.next_check = False, next_check
+        self.is_suspected, self.is_replaced, self.next_check = False, False, next_check
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +123,7 @@ class CatalogReader:
             kyma=kyma,
             now=self.clock.now(),
             wanted=self.catalogs.for_labels(self.offers.current(), kyma.metadata.labels),
-            record=CatalogRecord.of(kyma),
+            record=CatalogRecord() if state.is_replaced else CatalogRecord.of(kyma),
             is_due=state.is_suspected or now >= state.next_check,
             seconds_until_due=max(state.next_check - now, 0.0),
             interval_seconds=self._interval(kyma),

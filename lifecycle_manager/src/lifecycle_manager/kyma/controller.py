@@ -5,7 +5,7 @@
 - the states of its Manifests, ModuleConfigs and SyncResources
 - the Kyma CRD and the image pull Secret in KCP: all Kymas
 - the Kyma CR in its SKR (`ObjectChanged`), other changes there and lost events (`UnclaimedChange`, `ResyncRequested`)
-- its SKR can be reached again (`ClusterReachable`)
+- its SKR can be reached again, or is another cluster (`ClusterReachable`, `ClusterReplaced`)
 - ModuleConfigs of a module can't be written in its namespace, or again (`ModuleConfigsWritten`)
 - the intervals in `settings`, and times that the status names
 """
@@ -42,6 +42,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.contract.signals import (
     ClusterReachable,
+    ClusterReplaced,
     DescriptorFound,
     ModuleConfigsWritten,
     ObjectChanged,
@@ -133,6 +134,7 @@ def setup(
         priority=Priority.CHANGE,
     )
     controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
     controller.receives(ResyncRequested, to=lambda signal: (signal.key,))
     controller.receives(ModuleConfigsWritten, to=lambda signal: (signal.key,), priority=Priority.RESYNC)
     controller.receives(UnclaimedChange, to=lambda signal: (signal.key,))
@@ -227,6 +229,7 @@ class KymaReconciler:
             done.seen, state.pull_secret = replace(done.seen, pull_secret=secret), secret.copy
         if done.seen.needs_crd:
             await self._install_crd(skr, done)
+        state.is_replaced = False
         if rules.is_held(inner):
             await self.writes.release_skr_kyma(skr, inner)
             done.after("finalizers_removal_from_remote_kyma")

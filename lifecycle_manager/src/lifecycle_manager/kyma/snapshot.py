@@ -37,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.contract.signals import ModuleConfigsWritten, ObjectChanged
+from lifecycle_manager.contract.signals import ClusterReplaced, ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
 from lifecycle_manager.module_catalog import Offer, Offers
@@ -68,12 +68,14 @@ class SkrView:
 class KymaState:
     """What is remembered of one Kyma: changes that its SKR has to show yet, and how often in a row it was repeated.
 
+    - `is_replaced`: its SKR is another cluster than before, and has whatever CRD that had
     - `namespace_problems`: why ModuleConfigs can't be written, by module; None until they were read from its status
     """
 
     announcements: Announcements = field(default_factory=Announcements)
     pull_secret: PullSecretCopy = field(default_factory=PullSecretCopy)
     repeats: int = 0
+    is_replaced: bool = False
     namespace_problems: dict[str, str] | None = None
 
     def note_problems(self, kyma: Kyma, written: Iterable[ModuleConfigsWritten]) -> Mapping[str, str]:
@@ -91,7 +93,7 @@ class KymaSnapshot(Snapshot):
     - `skr`: None until it was read
     - `module_configs`, `sync_resources`: those in the namespaces of their modules
     - `crd`: that of KCP; its digest is empty where it can't be read
-    - `installed_crd`: the digest of the CRD that this reconcile has installed
+    - `installed_crd`: the digest of the CRD that this reconcile has installed; empty for an unknown one
     - `brake`: whether its deletion is held
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
@@ -174,6 +176,7 @@ class KymaSnapshots:
             return None
         for change in causes.of(ObjectChanged):
             state.announcements.announce(change, now=self.manager.clock.monotonic())
+        state.is_replaced |= causes.overflowed or bool(causes.of(ClusterReplaced))
         name = kyma.metadata.name
         configs = self.module_configs.by_index(MODULE_CONFIGS_BY_KYMA, name)
         resources = self.sync_resources.by_index(SYNC_RESOURCES_BY_KYMA, name)
@@ -184,6 +187,7 @@ class KymaSnapshots:
             kyma=kyma,
             offer=self.offers.current(),
             crd=self.crds.current(),
+            installed_crd="" if state.is_replaced else None,
             manifests=manifests,
             module_configs=tuple(filter(self.policies.is_in_place, configs)),
             sync_resources=tuple(filter(self.policies.is_in_place, resources)),

@@ -138,9 +138,9 @@ def api_server_ca_in(secret: Secret) -> bytes | None:
     return pem
 
 
-def server_in(kubeconfig: str) -> str | None:
-    """Return the address of the API server that a kubeconfig leads to; None where it has none."""
+def server_of(secret: Secret) -> str | None:
+    """Return the address of the API server that an access Secret leads to; None where it has none."""
     try:
-        return server_of_kubeconfig(kubeconfig).lower().removesuffix(":443")
-    except KubeconfigInvalid:
+        return server_of_kubeconfig(kubeconfig_in(secret)).lower().removesuffix(":443")
+    except (AccessSecretIncomplete, KubeconfigInvalid):
         return None

@@ -34,7 +34,7 @@ from lifecycle_manager.skr.access import (
     api_server_ca_in,
     choose_access_secret,
     kubeconfig_in,
-    server_in,
+    server_of,
 )
 
 MAX_MISSING = 100_000
@@ -129,7 +129,7 @@ class Connections:
     def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
         """Tell whether the access Secrets of these Kymas have the address of the same API server."""
         try:
-            servers = {server_in(kubeconfig_in(self.access_secret(name))) for name in kyma_names}
+            servers = {server_of(self.access_secret(name)) for name in kyma_names}
         except SkrAccessError:
             return False
         return len(servers) == 1 and None not in servers

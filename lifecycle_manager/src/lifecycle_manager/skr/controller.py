@@ -2,6 +2,7 @@
 
 The key is the name of a Kyma. An SKR that stays silent is probed after growing pauses, by workers of their own, so that
 other keys do not wait for it. Once it answers, or its access Secret changes, ClusterReachable enqueues all that failed.
+Where that leads to another API server, as to a cluster that was restored, ClusterReplaced has everything compared.
 """
 
 from collections.abc import Iterable
@@ -22,11 +23,11 @@ from kube_runtime import (
 from kube_runtime.client.http_session import HttpSession
 from kube_runtime.client.limits import AnswerMemory
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterSilent
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ClusterSilent
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.types import burst_of
 from lifecycle_manager.skr import token_renewal
-from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index
+from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError, access_index, server_of
 from lifecycle_manager.skr.connections import Connections
 
 log = structlog.get_logger("skr")
@@ -100,7 +101,10 @@ def setup(manager: Manager, connections: Connections, settings: SkrSettings = Sk
     controller.reconciles(probe)
 
     def publish_access(change: Change[Secret]) -> None:
+        old, new = change.old, change.new
         for kyma in filter(manager.sharding.owns, kymas_of_access(change)):
+            if old is not None and new is not None and server_of(old) != server_of(new):
+                manager.publish(ClusterReplaced(kyma))
             manager.publish(ClusterReachable(kyma))
 
     async def follow_secrets() -> None:  # from the start on: what exists then is reconciled anyway
