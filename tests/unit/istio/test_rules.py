@@ -128,6 +128,14 @@ async def test_virtual_service_of_another_owner_is_never_written() -> None:
     assert (kcp.applied, kcp.conditions) == ([], ["NameTaken"])
 
 
+async def test_virtual_service_that_was_restored_without_its_owner_gets_it_again() -> None:
+    live = virtual_service_of(watcher(), GATEWAYS)
+    del live["metadata"]["ownerReferences"]
+    kcp = ControlPlane(live)
+    await kcp.route()
+    assert (kcp.applied, kcp.conditions) == ([virtual_service_of(watcher(), GATEWAYS)], ["Configured"])
+
+
 async def test_watcher_cr_that_is_being_deleted_gets_no_virtual_service() -> None:
     kcp = ControlPlane(watcher=watcher(deletionTimestamp="2026-11-01T12:00:00Z"))
     assert await kcp.route() == Result(300.0)

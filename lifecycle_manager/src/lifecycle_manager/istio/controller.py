@@ -125,7 +125,8 @@ class Routes:
         live = self.virtual_services.get(key)
         fault = rules.fault_of(watcher, gateways, live)
         wanted = rules.virtual_service_of(watcher, gateways)
-        if fault is None and (live is None or live.get("spec") != wanted["spec"]):
+        is_right = live is not None and rules.is_owned_by(live, watcher) and live.get("spec") == wanted["spec"]
+        if fault is None and not is_right:
             live = await self.manager.client.apply(
                 VIRTUAL_SERVICES, key.name, wanted, key.namespace, field_manager=FIELD_MANAGER
             )
