@@ -179,6 +179,19 @@ async def test_removal_from_very_many_clusters_waits_for_an_operator_and_can_be_
         assert names.REMOVED_SINCE in leaving.metadata.annotations, "the brake does not ask for another word"
 
 
+async def test_module_stays_whose_release_a_restore_has_not_brought_yet() -> None:
+    """Velero creates objects by the names of their kinds: Manifests before ModuleReleaseMetas and ModuleTemplates."""
+    async with mandatory_world() as world:
+        await world.register()
+        await world.introduced()
+        await world.create(builders.manifest("warden", "0.9.0", mandatory=True))
+        await install(world)
+        assert await world.manifests() == {"demo-warden": "0.9.0"}
+        await world.offer(builders.template("warden", "1.0.0", installs=True, mandatory=True))
+        await install(world)
+        assert await world.manifests() == {"demo-warden": "1.0.0"}
+
+
 async def being_deleted(world: World) -> list[str]:
     found = (await world.kcp.list(MANIFESTS, KCP)).items
     return [each.metadata.name for each in found if each.metadata.being_deleted]

@@ -1,8 +1,8 @@
 """The rules of mandatory modules: which Manifests a Kyma has, and which releases keep the finalizer.
 
 May delete: the Manifests of modules that were mandatory and are not any more. A Manifest of a module that a user chose
-is never deleted here, nor any while the mandatory version has no ModuleTemplate, or while one change would delete very
-many and no operator said so (`skr.brake`).
+is never deleted here, nor any while the mandatory version has no ModuleTemplate. While one change would delete very
+many, or KCP has nothing of the module, an operator has to say so (`skr.brake`).
 """
 
 from collections.abc import Iterator, Mapping

@@ -14,7 +14,7 @@ def status_of(kyma: Kyma, held: Iterable[str]) -> ConditionContent | None:
     """Return the condition of a Kyma whose Manifests are written; None where none was reported before."""
     if modules := ", ".join(sorted(held)):
         waits_for = removal_waits_for(kyma.metadata.name)
-        message = f"not mandatory any more: {modules}; the removal waits for {waits_for}"
+        message = f"not mandatory any more, or not restored yet: {modules}; the removal waits for {waits_for}"
         return ConditionContent("False", DELETION_HELD, message)
     known = find(kyma.status.conditions, MANDATORY_MODULES)
     return DECIDED if known is not None and known.status == "False" else None
