@@ -263,11 +263,13 @@ async def test_watcher_installed_by_hand_replaces_the_existing_one_until_it_is_r
     await world.walkthrough.change_volume("250Gi")
 
 
-async def test_uninstalled_module_manager_leaves_no_objects_behind(world: HelmClusters) -> None:
+async def test_module_manager_gets_another_role_and_leaves_no_objects_behind(world: HelmClusters) -> None:
     guestbook = str(MODULE_MANAGER / "ci/guestbook-values.yaml")
     arguments = ("guestbook", "--namespace=kcp-system", *WAITING)
     await world.kcp_helm.run("install", *arguments, "--values", guestbook, str(MODULE_MANAGER))
     assert await _ready(world.kcp_node, "guestbook", 2)
+    another = "--set=lifecycleManager.clusterRole=of-another-release"
+    await world.kcp_helm.run("upgrade", *arguments, "--values", guestbook, another, str(MODULE_MANAGER))
     await world.kcp_helm.run("uninstall", *arguments)
     assert await _objects_of(world, "kcp-system", "app.kubernetes.io/instance=guestbook") == []
     await eventually(lambda: not world.kcp_node.runs_of("guestbook"))
