@@ -7,13 +7,13 @@ May delete: nothing. A VirtualService is garbage collected with its Watcher CR.
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from typing import Any
 
 from kyma_certs import CAs, KeyPair, describe, is_dns_name, renewal_due
 from lifecycle_manager.contract.conditions import ConditionContent
 from lifecycle_manager.contract.watchers import EVENT_CONTRACT, manager_of
 from lifecycle_manager.istio.status import gateway_not_found, name_taken, without_hosts
+from lifecycle_manager.process.serving_certificate import server_request
 from lifecycle_manager_api import Watcher
 
 GROUP, VERSION = "networking.istio.io", "v1beta1"
@@ -83,9 +83,9 @@ def _is_restored(live: Document, watcher: Watcher, gateways: tuple[Document, ...
 
 def may_stay(pair: KeyPair, hosts: tuple[str, ...], *, cas: CAs, now: datetime) -> bool:
     """Tell whether a certificate is for these hosts, lasts, was issued by a CA that stays, and is not the CA's own."""
-    shown = describe(pair.certificate_pem)
+    shown, wanted = describe(pair.certificate_pem), server_request(hosts)
     return (
-        {*shown.dns_names, *shown.ip_addresses} == set(map(_as_shown, hosts))
+        {*shown.dns_names, *shown.ip_addresses} == {*wanted.dns_names, *wanted.ip_addresses}
         and not renewal_due(pair.certificate_pem, renew_before=RENEW_BEFORE, now=now)
         and cas.issuer_stays(pair.certificate_pem)
         and shown.sha256 != describe(cas.signing.certificate_pem).sha256  # as the former version has it
@@ -105,11 +105,3 @@ def certificate_hosts(event_hosts: tuple[str, ...], gateway: Document | None) ->
     """
     own = [host.rpartition("/")[2] for host in hosts_of(gateway)] if gateway is not None else []
     return tuple(dict.fromkeys((*event_hosts, *filter(is_dns_name, own))))
-
-
-def _as_shown(host: str) -> str:
-    """Return a host as a certificate shows it: an address has more than one spelling."""
-    try:
-        return str(ip_address(host))
-    except ValueError:
-        return host

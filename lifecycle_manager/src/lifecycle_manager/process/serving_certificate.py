@@ -56,19 +56,19 @@ class ServingCertificate:
 
 def server_request(hosts: tuple[str, ...], usages: frozenset[Usage] = frozenset({Usage.SERVER})) -> LeafRequest:
     """Return the contents of the certificate of a server with these names and addresses."""
-    addresses = tuple(host for host in hosts if _is_address(host))
+    addresses = {host: _address_of(host) for host in hosts}
     return LeafRequest(
         common_name="lifecycle-manager",
-        dns_names=tuple(host for host in hosts if host not in addresses),
-        ip_addresses=addresses,
+        dns_names=tuple(host for host, address in addresses.items() if not address),
+        ip_addresses=tuple(filter(None, addresses.values())),
         lifetime=LIFETIME,
         usages=usages,
     )
 
 
-def _is_address(host: str) -> bool:
+def _address_of(host: str) -> str:
+    """Return an address as a certificate shows it, however it is written; empty for a name."""
     try:
-        ip_address(host)
+        return str(ip_address(host))
     except ValueError:
-        return False
-    return True
+        return ""

@@ -31,7 +31,6 @@ from lifecycle_manager.skr.access import (
     AccessSecretUnusable,
     SkrAccessError,
     SkrUnreachable,
-    api_server_ca_in,
     choose_access_secret,
     kubeconfig_in,
     server_of,
@@ -118,13 +117,6 @@ class Connections:
         """Note that the access Secret of a Kyma has changed: the time without one, or without answers, begins again."""
         self._missing_since.pop(kyma_name, None)
         self._silent.pop(kyma_name, None)
-
-    def api_server_ca(self, kyma_name: str) -> bytes | None:
-        """Return the CA of the client certificate of a Kyma's API server, None where none is given.
-
-        Raises SkrAccessError.
-        """
-        return api_server_ca_in(self.access_secret(kyma_name))
 
     def lead_to_the_same_cluster(self, *kyma_names: str) -> bool:
         """Tell whether the access Secrets of these Kymas have the address of the same API server."""

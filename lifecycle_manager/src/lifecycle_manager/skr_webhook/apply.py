@@ -25,6 +25,7 @@ from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.options.watcher import WatcherSettings
 from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr.access import api_server_ca_in
 from lifecycle_manager.skr_webhook.canary import EventPath, send_canary
 from lifecycle_manager.skr_webhook.documents import INVENTORY, webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader
@@ -92,12 +93,12 @@ class SkrWatcher:
         finally:
             state.renewal_overdue = sources.certificates.is_overdue(kyma, sources.cas.current)
         cas, watchers = sources.cas.current, valid_watchers(sources.watchers.list())
-        api_server_ca = sources.connections.api_server_ca(name)
+        api_server_ca = api_server_ca_in(sources.connections.access_secret(name))
         rules = await sources.rules.read(kyma, skr)
         documents = [*workload_documents(sources.settings, pair, cas.trusted, api_server_ca)]
         if with_webhook:
             reader = sources.object_rules
-            reported = await reader.read(name, skr, state.object_rules) if reader is not None else None
+            reported = await reader.read(name, skr) if reader is not None else None
             documents.append(webhook_document(watchers, rules.rules, cas.trusted, object_rules=reported))
         return Desired(
             tuple(KubernetesObject.of(each, index) for index, each in enumerate(documents)),

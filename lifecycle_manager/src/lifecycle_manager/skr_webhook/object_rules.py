@@ -7,7 +7,8 @@ itself, by the conditions in `documents`: an object that others write all the ti
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -46,20 +47,14 @@ Kind = tuple[str, str]
 log = structlog.get_logger("skr_webhook")
 
 
-@dataclass(eq=False, slots=True)
-class ObjectRuleMemory:
-    """What a process remembers of one SKR: its own user there, for one client."""
-
-    user: tuple[Client, str] | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class ObjectRuleReader:
-    """Finds out of which kinds the modules of a Kyma have objects in its SKR."""
+    """Finds out of which kinds the modules of a Kyma have objects in its SKR. `users`: as whom SKRs know clients."""
 
     manifests: Informer[Manifest]
     sync_resources: Informer[SyncResource]
     policies: Policies
+    users: WeakKeyDictionary[Client, str] = field(default_factory=WeakKeyDictionary)
 
     @classmethod
     def watched_by(cls, manager: Manager) -> "ObjectRuleReader":
@@ -69,14 +64,16 @@ class ObjectRuleReader:
             Policies.watched_by(manager),
         )
 
-    async def read(self, kyma: str, skr: Client, memory: ObjectRuleMemory) -> ObjectRules | None:
+    async def read(self, kyma: str, skr: Client) -> ObjectRules | None:
         modules = self._kinds_by_module(kyma)
         policies = {module: policy for module in modules if (policy := self.policies.of(module)) is not None}
         left_out = {module for module, policy in policies.items() if not policy.spec.repair_on_events}
         counts = Counter(kind for module, kinds in modules.items() if module not in left_out for kind in kinds)
         ordered = sorted(counts, key=lambda kind: (-counts[kind], kind))
         rules = await _rules_of(ordered, skr) if ordered else frozenset()
-        user = await own_user(skr, memory) if rules else ""
+        if rules and skr not in self.users:
+            self.users[skr] = await _ask_for_user(skr)
+        user = self.users[skr] if rules else ""
         return ObjectRules(tuple(sorted(rules)), user, tuple(sorted(left_out))) if user else None
 
     def _kinds_by_module(self, kyma: str) -> dict[str, frozenset[Kind]]:
@@ -90,14 +87,8 @@ class ObjectRuleReader:
         return kinds
 
 
-async def own_user(skr: Client, memory: ObjectRuleMemory) -> str:
-    """Return the name of the user as whom an SKR knows a client; empty where it does not say. Raises KubeError."""
-    if memory.user is None or memory.user[0] is not skr:
-        memory.user = (skr, await _ask_for_user(skr))
-    return memory.user[1]
-
-
 async def _ask_for_user(skr: Client) -> str:
+    """Return the name of the user as whom an SKR knows a client; empty where it does not say. Raises KubeError."""
     try:
         review = await skr.create(SELF_SUBJECT_REVIEWS, {}, field_manager=FIELD_MANAGER)
     except (Forbidden, NotServed, MethodNotAllowed) as error:

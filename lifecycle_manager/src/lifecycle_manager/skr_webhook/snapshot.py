@@ -27,7 +27,6 @@ from lifecycle_manager.module_catalog.offer import link_pin_of
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
-from lifecycle_manager.skr_webhook.object_rules import ObjectRuleMemory
 from lifecycle_manager.skr_webhook.timers import Timers
 from lifecycle_manager.watcher_certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
@@ -46,7 +45,6 @@ class WatcherState:
     certificate: CertificateMemory = field(default_factory=CertificateMemory)
     renewal_overdue: bool = False
     objects: SkrObjects | None = None
-    object_rules: ObjectRuleMemory = field(default_factory=ObjectRuleMemory)
     rules_unknown: bool = False
 
 
