@@ -4,10 +4,10 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 from kube_runtime import NotFound, NotServed
-from kyma_certs import CAs, KeyPair, LeafRequest, announced, describe, issue, issued_by, switched
+from kyma_certs import CAs, KeyPair, LeafRequest, describe, issue, issued_by
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
-from tests.integration.istio.conftest import HOST, ISTIO, Routes, new_ca
+from tests.integration.istio.conftest import HOST, ISTIO, Routes
 from tests.waiting import eventually
 
 NAME = "klm-istio-gateway"
@@ -68,22 +68,6 @@ async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: R
             return manager.registry.get_sample_value(METRIC)
 
         await eventually(lambda: sample() == 0.0, what="the metric says that it does not end soon")
-
-
-async def test_gateway_trusts_both_cas_during_a_rotation(world: Routes) -> None:
-    await world.add_gateway(HOST)
-    async with world.running() as manager:
-        first = await secret_with(world, world.cas)
-
-        world.cas = announced(world.cas, new_ca(), now=datetime.now(UTC))
-        manager.publish(CAsChanged())
-        second = await secret_with(world, world.cas)
-        assert second.data["tls.crt"] == first.data["tls.crt"]
-
-        world.cas = switched(world.cas, now=datetime.now(UTC))
-        manager.publish(CAsChanged())
-        third = await secret_with(world, world.cas)
-        assert third.data["tls.crt"] != first.data["tls.crt"]
 
 
 async def test_unreadable_certificate_and_new_hosts_are_replaced(world: Routes) -> None:

@@ -10,7 +10,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Result
-from kyma_certs import Algorithm, CAs, LeafRequest, RotationRules, RotationStep, describe, issue, issued_by, key_of
+from kyma_certs import Algorithm, CAs, RotationRules, RotationStep, describe, issued_by, key_of
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
 from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, CertificateMemory, LeafRules
@@ -18,7 +18,7 @@ from lifecycle_manager.watcher_certificates.certificates import CertificateStore
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 from tests.clocks import ManualClock
-from tests.integration.skr_webhook.kymas import have_control_plane, register
+from tests.integration.skr_webhook.kymas import register
 
 REPLICAS = 5
 KEY = ObjectKey(names.KCP_NAMESPACE, "demo")
@@ -163,42 +163,18 @@ async def test_certificate_of_a_clock_that_was_wrong_is_issued_again(client: Cli
     assert describe(pair.certificate_pem).not_before <= clock.now()
 
 
-async def test_replica_that_is_a_step_behind_leaves_the_others_work_alone(client: Client) -> None:
-    await have_control_plane(client)
-    clock = present()
-    store_of_cas = CAStore(client, clock, name="behind")
-    behind = (await store_of_cas.take(RotationStep.ANNOUNCE, await store_of_cas.ensure())).cas
-    assert behind.following is not None
-    ahead = issue(behind.following, LeafRequest(common_name="runtime"), now=clock.now())
-    assert behind.issuer_stays(ahead.certificate_pem)
-
-
-async def test_certificates_of_every_kind_of_key_are_issued(client: Client) -> None:
-    await have_control_plane(client)
-    clock = present()
-    cas = (await CAStore(client, clock, name="kinds").ensure()).cas
-    for algorithm in Algorithm:
-        secrets = informer_of(Cache())
-        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm.value, rsa_key_size=2048))
-        kyma = await register(client, f"kind-{algorithm.value.lower().replace('_', '-')}")
-        assert (
-            describe((await store.ensure(kyma, cas, CertificateMemory())).certificate_pem).common_name
-            == kyma.metadata.name
-        )
-
-
 async def test_certificate_of_another_kind_of_key_than_is_wanted_is_replaced(client: Client) -> None:
     clock, kyma = present(), await register(client, "other-kind")
     cas = (await CAStore(client, clock, name="other-kind").ensure()).cas
     cache: Any = Cache()
     secrets = informer_of(cache)
     kinds = []
-    for algorithm in (Algorithm.ECDSA_P256, Algorithm.ED25519):
-        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm.value))
+    for algorithm in Algorithm:
+        store = CertificateStore(client, secrets, clock, LeafRules(algorithm=algorithm.value, rsa_key_size=2048))
         kinds.append(key_of((await store.ensure(kyma, cas, CertificateMemory())).certificate_pem)[0])
         key = ObjectKey(names.KCP_NAMESPACE, f"{kyma.metadata.name}-webhook-tls")
         cache.put(key, await client.get(SECRETS, key.name, key.namespace))
-    assert kinds == ["ECDSA", "ED25519"]
+    assert kinds == ["ECDSA", "RSA", "ED25519"]
 
 
 def recorded(cas: CAs) -> Kyma:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, issue
 from lifecycle_manager.events import EndpointOptions
@@ -17,7 +16,7 @@ from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics
 from skr_watcher.outbox import Entry, Outbox
-from skr_watcher.settings import Listener, SettingInvalid, SkrWatcherSettings
+from skr_watcher.settings import Listener, SkrWatcherSettings
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, now, write_files
 from tests.waiting import eventually
 
@@ -103,8 +102,3 @@ async def test_watcher_with_an_rsa_key_is_believed_by_its_connection_where_that_
         await asyncio.wait_for(outbox.drained(), 60)
     assert sorted(event.event.operation for event in endpoint.taken) == ["RESYNC", "UPDATE"]
     assert {event.runtime_id for event in endpoint.taken} == {"mine"}
-
-
-def test_listener_that_nobody_knows_is_refused_at_start() -> None:
-    with pytest.raises(SettingInvalid, match="KCP_LISTENER"):
-        SkrWatcherSettings.from_environment({"KCP_ADDR": "kcp:443", "KCP_LISTENER": "theirs"})

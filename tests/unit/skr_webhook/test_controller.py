@@ -23,7 +23,7 @@ from kube_runtime import (
 )
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop, Refuse, is_write
-from kyma_certs import create_ca, describe
+from kyma_certs import create_ca
 from lifecycle_manager import skr_webhook, watcher_certificates
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, WATCHERS
@@ -284,16 +284,6 @@ async def test_late_renewal_is_reported_only_by_the_replica_that_has_the_kyma() 
         assert one.overdue_sample() == 1
         shard.owned.clear()
         assert one.overdue_sample() is None
-
-
-async def test_certificate_has_the_domain_in_the_annotation_skr_domain() -> None:
-    async with world_with_kyma() as world, process(world) as one:
-        annotations = {"metadata": {"annotations": {"skr-domain": "skr.example.com"}}}
-        await world.kcp.merge_patch(KYMAS, "demo", annotations, KCP)
-        await one.turn()
-        pair = key_pair_in(await world.kcp.get(SECRETS, "demo-webhook-tls", KCP))
-        assert pair is not None
-        assert "skr.example.com" in describe(pair.certificate_pem).dns_names
 
 
 @pytest.mark.parametrize("damaged", ["tls.crt", "tls.key", "another key"])

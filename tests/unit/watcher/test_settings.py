@@ -16,6 +16,7 @@ from skr_watcher.settings import SettingInvalid, SkrWatcherSettings
         ("KCP_ADDR", "events.example.com:70000"),
         ("LOG_LEVEL", "loud"),
         ("METRICS_PORT", "http"),
+        ("KCP_LISTENER", "theirs"),
     ],
 )
 def test_invalid_variable_is_named(name: str, value: str) -> None:
