@@ -14,6 +14,7 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
+from lifecycle_manager.rollout.maintenance import ALWAYS, Span
 from lifecycle_manager.rollout.releases import released_by
 from lifecycle_manager.rollout.target import RolloutTarget
 from lifecycle_manager_api import (
@@ -57,6 +58,7 @@ class Fleet:
     manifests: dict[str, Manifest] = field(default_factory=dict)
     kymas: dict[str, Kyma] = field(default_factory=dict)
     rollouts: list[ModuleRollout] = field(default_factory=list)
+    windows: dict[str, Span] = field(default_factory=dict)
     now: datetime = builders.NOW
     content: str = ""
 
@@ -66,7 +68,7 @@ class Fleet:
         for wave in waves:
             name = f"kyma-{len(self.kymas):03}"
             self.kymas[name] = builders.kyma(name, labels={WAVE_LABEL: wave})
-            self.manifests[name] = builders.manifest(MODULE, version, kyma=name, generation=1)
+            self.manifests[name] = builders.manifest(MODULE, version, kyma=name, creationTimestamp=installed)
             self.report(name, State.READY)
         self.now = installed
 
@@ -170,7 +172,8 @@ class Fleet:
         release = released_by(rollout, manifest.status.release)
         known = {each.kyma: each.since for each in rollout.status.under_way}
         since = release.at if release is not None else known.get(name)
-        return cluster_of(rollout, self.kymas[name], manifest, target=RolloutTarget(rollout.spec.version), since=since)
+        target, kyma, window = RolloutTarget(rollout.spec.version), self.kymas[name], self.windows.get(name, ALWAYS)
+        return cluster_of(rollout, kyma, manifest, target=target, since=since, now=self.now, window=window)
 
     def _release(self, manifest_name: str, release: ModuleRelease) -> None:
         name = next(name for name, each in self.manifests.items() if each.metadata.name == manifest_name)

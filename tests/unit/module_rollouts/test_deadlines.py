@@ -1,35 +1,22 @@
-"""A cluster fails that is not Ready in time: counted anew where it could not be reached, or was Ready, meanwhile."""
+"""A cluster fails that is not Ready in time: counted anew where it could not get the version, or was Ready, meanwhile.
 
-import json
-from collections.abc import Sequence
+And how a wave waits for a maintenance window.
+"""
+
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from lifecycle_manager import module_rollouts
-from lifecycle_manager.contract.resources import ROLLOUT_STRATEGIES
-from lifecycle_manager.options.kymas import RolloutSettings
+from lifecycle_manager.rollout.maintenance import Span
 from lifecycle_manager_api import State, names
 from tests import builders
 from tests.unit.module_rollouts.fleet import MODULE, Fleet, released, strategy
-from tests.unit.module_rollouts.test_controller import (
-    finished,
-    latest,
-    offer,
-    report,
-    turn_without_report,
-    versions,
-)
-from tests.world import KCP, open_world
-
-CANARIES = ("canary", "canary", "other", "other", "other", "other")
 
 
-def in_mid_rollout(waves: Sequence[str] = CANARIES) -> Fleet:
+def in_mid_rollout() -> Fleet:
     """Return a fleet that begins with a version, and halts at the first failure of a canary."""
     canary = {"name": "canary", "soak": "0s", "maxConcurrent": "100%", "maxFailures": "0", "progressDeadline": "30m"}
     fleet = Fleet(strategy(canary, soak="0s", pauseBefore="24h"), released("1.0.0"))
-    fleet.add(*waves)
+    fleet.add("canary", "canary", "other", "other", "other", "other")
     fleet.run(3)
     assert fleet.latest.status.phase == "Completed"
     fleet.release = released("2.0.0")
@@ -134,27 +121,49 @@ def test_cluster_that_answers_again_after_the_deadline_has_its_time_anew() -> No
     assert outcome(fleet) == ("Halted", 1)
 
 
-async def test_cluster_that_is_not_ready_by_the_deadline_fails_although_its_window_is_over(tmp_path: Path) -> None:
-    policy = tmp_path / "policy.json"
-    window = {"days": [builders.NOW.strftime("%a")], "begin": "11:30:00+00:00", "end": "12:25:00+00:00"}
-    policy.write_text(json.dumps({"default": window, "rules": []}))
-    settings = RolloutSettings(max_delay=timedelta(0), policy_file=policy)
-    canary = {"name": "canary", "maxConcurrent": "100%", "maxFailures": "0", "progressDeadline": "10m", "soak": "0s"}
-    async with open_world(rollout=settings) as found:
-        module_rollouts.setup(found.manager, found.offers, settings)
-        careful = builders.as_written(strategy(canary, soak="0s"))
-        await found.kcp.create(ROLLOUT_STRATEGIES, careful, KCP, field_manager="operator")
-        for version in ("0.1.0", "0.2.0"):
-            await found.offer(builders.template(MODULE, version, installs=True, requires_downtime=True))
-        await offer(found, "0.1.0")
-        for name, wave in (("canary", "canary"), ("other", "other")):
-            await found.register(name, MODULE, wave=wave)
-            await found.introduced(name)
-        await finished(found)
-        await offer(found, "0.2.0")
-        for _ in range(14):
-            await turn_without_report(found)
-            await report(found, canary="Warning")
-            found.clock.advance(60)
-        assert await versions(found) == {"canary": "0.2.0", "other": "0.1.0"}
-        assert (await latest(found)).status.phase == "Halted"
+def test_wave_waits_until_the_version_was_installed_in_the_first_maintenance_window() -> None:
+    fleet = in_mid_rollout()
+    opens = fleet.now + timedelta(days=2)
+    fleet.windows = dict.fromkeys(fleet.kymas, Span(opens, opens + timedelta(days=2)))
+    fleet.windows["kyma-000"] = Span(opens - timedelta(hours=1), opens)
+    passes(fleet, 40)
+    status = fleet.latest.status
+    assert (status.waves[0].held, status.waves[0].completed_at, status.waves[1].started_at) == (2, None, None)
+    assert status.message == "waiting for the first maintenance window of wave canary"
+    fleet.now = opens - timedelta(minutes=30)
+    fleet.run(1)
+    canary = fleet.latest.status.waves[0]
+    assert (canary.healthy, canary.held, canary.completed_at) == (1, 1, fleet.now), "the other one gets it later"
+    fleet.now += timedelta(days=1)
+    fleet.run(10)
+    assert (*outcome(fleet), fleet.on("2.0.0")) == ("Completed", 0, 6)
+
+
+def test_cluster_whose_window_opens_after_the_deadline_has_its_time_anew() -> None:
+    fleet = in_mid_rollout()
+    fleet.settle()
+    opens = fleet.now + timedelta(days=1)
+    fleet.windows = {"kyma-000": Span(opens, opens + timedelta(hours=4))}  # it closed before the version was installed
+    fleet.install("kyma-001")
+    fleet.report("kyma-001", State.READY)
+    passes(fleet, 40)
+    assert (fleet.latest.status.phase, fleet.latest.status.waves[0].held) == ("Progressing", 1)
+    fleet.now = opens
+    assert outcome(fleet) == ("Progressing", 0)
+    passes(fleet, 31)
+    assert outcome(fleet) == ("Halted", 1)
+
+
+def test_cluster_that_is_not_ready_by_the_deadline_fails_although_its_window_is_over() -> None:
+    fleet = in_mid_rollout()
+    fleet.settle()
+    for name in ("kyma-000", "kyma-001"):
+        fleet.install(name)
+        fleet.report(name, State.WARNING)
+    closed = fleet.now + timedelta(days=7)
+    fleet.windows = dict.fromkeys(fleet.kymas, Span(closed, closed + timedelta(hours=1)))
+    passes(fleet, 29)
+    assert outcome(fleet) == ("Progressing", 0)
+    fleet.now += timedelta(minutes=1)
+    assert outcome(fleet) == ("Halted", 2)
+    assert {each.reason for each in fleet.latest.status.failed_clusters} == {"DeadlineExceeded"}

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle_manager.rollout.waves import Cluster, wave_of, waves_in_order
+from lifecycle_manager.rollout.maintenance import Span
+from lifecycle_manager.rollout.waves import wave_of, waves_in_order
 from lifecycle_manager_api import State
-from tests import builders
 from tests.unit.module_rollouts.fleet import Fleet, released, strategy
 
 AMOUNTS = st.sampled_from(["1", "3", "25%", "100%"])
@@ -50,25 +50,6 @@ class SoakedFleet(Fleet):
                 assert is_late or self.now - since >= soak, "each cluster soaks from the moment at which it is Ready"
 
 
-@given(
-    ready=st.integers(0, 100),
-    released=st.none() | st.integers(0, 100),
-    soak=st.integers(0, 60),
-    times=st.lists(st.integers(100, 300), min_size=1),
-)
-def test_cluster_that_stays_ready_becomes_healthy_after_its_soak_and_stays_so(
-    ready: int, released: int | None, soak: int, times: list[int]
-) -> None:
-    begin = builders.NOW
-    since = begin + timedelta(minutes=released) if released is not None else None
-    ready_since = begin + timedelta(minutes=ready)
-    cluster = Cluster(kyma="demo", wave="first", has_version=True, is_ready=True, since=since, ready_since=ready_since)
-    for minutes in times:
-        now = begin + timedelta(minutes=minutes)
-        standing = cluster.standing(now, deadline=timedelta(minutes=30), soak=timedelta(minutes=soak))
-        assert standing == ("healthy" if minutes - ready >= soak else "soaking")
-
-
 def waves(names: list[str]) -> st.SearchStrategy[list[dict[str, str]]]:
     each = st.fixed_dictionaries(
         {"maxConcurrent": AMOUNTS, "maxFailures": AMOUNTS, "soak": st.sampled_from(["0s", "2m"])}
@@ -90,6 +71,9 @@ def test_waves_keep_their_order_and_limits_and_come_to_an_end(
         fleet.add(*[name] * size)
     fleet.run(2)
     fleet.release = released("2.0.0")
+    for name in fleet.kymas:
+        opens = fleet.now + timedelta(minutes=data.draw(st.integers(-5, 20)))
+        fleet.windows[name] = Span(opens, opens + timedelta(hours=3))
 
     for _ in range(data.draw(st.integers(1, 12))):
         dies_after = data.draw(st.none() | st.integers(0, 3))

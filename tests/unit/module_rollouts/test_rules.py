@@ -10,6 +10,7 @@ from msgspec.structs import replace as with_fields
 
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.rules import RolloutDone, decide
+from lifecycle_manager.rollout.maintenance import Span
 from lifecycle_manager.rollout.releases import version_for_new
 from lifecycle_manager_api import ModuleRollout, State, WaveApproval, WaveStatus, names
 from tests import builders
@@ -276,22 +277,6 @@ def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:
     assert [each.kyma for each in found.latest.status.failed_clusters] == ["kyma-001", "kyma-000"]
 
 
-def test_cluster_that_is_not_ready_by_the_deadline_failed() -> None:
-    found = fleet(canaries=0)
-    found.settle()
-    name = next(each.kyma for each in found.latest.status.under_way)
-    found.install(name)
-    found.report(name, State.WARNING)
-
-    found.now += timedelta(minutes=29)
-    found.settle()
-    assert found.latest.status.failed == 0
-    found.now += timedelta(minutes=1)
-    found.settle()
-    assert found.latest.status.failed == 2  # nor did the other one install it
-    assert {each.reason for each in found.latest.status.failed_clusters} == {"DeadlineExceeded"}
-
-
 def test_wave_with_approval_begins_when_somebody_approved_it() -> None:
     found = fleet()
     found.strategy = strategy({"name": "canary", "approval": "required"}, maxConcurrent="100%", soak="0s")
@@ -338,6 +323,16 @@ def test_cluster_whose_users_choose_the_time_holds_no_place() -> None:
     found.settle()
     assert {each.kyma for each in found.latest.status.under_way} == {"kyma-002", "kyma-003"}
     assert found.latest.status.waves[-1].held == 2
+
+
+def test_wave_does_not_wait_for_clusters_that_join_it() -> None:
+    found = fleet()
+    for _ in range(10):
+        found.add("canary")
+        found.run(2)  # while each soaks for five minutes
+    assert wave(found.latest, "canary") == "completed"
+    found.run(20)
+    assert (phase_of(found), found.on("2.0.0")) == ("Completed", 18)
 
 
 def test_newer_version_supersedes_a_rollout_under_way() -> None:
@@ -444,9 +439,17 @@ def test_undo_at_once_knows_no_waves() -> None:
     found = fleet(annotations={names.ALLOW_DOWNGRADE: "true"})
     found.run(20)
     found.undo(at_once=True)
+    opens = found.now + timedelta(hours=1)
+    found.windows = dict.fromkeys(found.kymas, Span(opens, opens + timedelta(hours=1)))
     found.run(1)
-    assert found.on("1.0.0") == 8
-    assert phase_of(found) == "Completed"
+    assert (found.on("1.0.0"), phase_of(found)) == (0, "Progressing")
+    assert found.latest.status.message == "waiting for the first maintenance window of wave remaining"
+    found.now = opens
+    found.run(1)
+    assert (found.on("1.0.0"), phase_of(found)) == (8, "Completed")
+    ended = found.latest.status
+    found.run(2)
+    assert found.latest.status == ended, "nothing is written any more"
 
 
 def test_without_permission_no_cluster_gets_a_lower_version() -> None:

@@ -313,16 +313,14 @@ def _outside_of_maintenance(
     """Defer a version that requires downtime until a maintenance window is open."""
     if found.template is None or not found.template.spec.requires_downtime or spec.skip_maintenance_windows:
         return None
-    if not timing.has_windows:
+    window = timing.next_window(kyma.labels)
+    if window is not None and window.holds(timing.now):
         return None
     waiting = replace(found, reason=WAITS_FOR_MAINTENANCE, maintenance=True)
     what = f"the module is upgraded to {found.version} in a maintenance window"
-    window = timing.next_window(kyma.labels)
-    if window is None:
+    if window is None or timing.policy_error:
         why = timing.policy_error or "none is planned for this cluster"
         return replace(waiting, state=State.WARNING, message=f"{what}, which is not known: {why}")
-    if window.holds(timing.now):
-        return None
     return replace(waiting, message=f"{what}, the next of which begins {window.begin.isoformat()}", again=window.begin)
 
 

@@ -13,7 +13,8 @@ from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
-from lifecycle_manager.rollout import Schedule, Timing
+from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.maintenance import ALWAYS, Span
 from lifecycle_manager.rollout.releases import in_effect, released_by, taken_back
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changes, channel_of
 from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, Cluster, is_downgrade, wave_of
@@ -192,8 +193,10 @@ class RolloutReader:
                 continue
             release = released_by(rollout, manifest.status.release)
             since = release.at if release is not None else intended.get(name)
-            allowed = not has_downtime or may_be_interrupted(kyma, timing)
-            cluster = cluster_of(rollout, kyma, manifest, since=since, may_be_interrupted=allowed, target=target)
+            # What users want is in the Kyma of their cluster; the status in KCP has what the resolution has read.
+            is_free = not has_downtime or kyma.status.skip_maintenance_windows
+            window = ALWAYS if is_free else timing.next_window(kyma.metadata.labels)
+            cluster = cluster_of(rollout, kyma, manifest, target=target, since=since, now=timing.now, window=window)
             found.append(cluster)
         return tuple(found)
 
@@ -212,15 +215,25 @@ def cluster_of(
     *,
     target: RolloutTarget,
     since: datetime | None,
-    may_be_interrupted: bool = True,
+    now: datetime,
+    window: Span | None = ALWAYS,
 ) -> Cluster:
-    """Return a cluster as a rollout counts it. A Manifest that is not reconciled since its change is not Ready."""
+    """Return a cluster as a rollout counts it. A Manifest that is not reconciled since its change is not Ready.
+
+    `window`: the maintenance window in which it may get the version, None where none is planned.
+    """
     status, metadata = manifest.status, manifest.metadata
     ready = find(status.conditions, "Ready")
     resources, reachable = find(status.conditions, "Resources"), find(kyma.status.conditions, REACHABLE)
     is_observed = status.observed_generation == metadata.generation
     has_version = target.is_in(manifest)
     is_higher = not (has_version or is_downgrade(rollout.spec) or changes(manifest, target, ()))
+    is_stopped = kyma.metadata.is_paused or metadata.is_paused or is_higher
+    waits_for_user = since is not None and any(
+        each.name == rollout.spec.module_name and each.available_version == rollout.spec.version
+        for each in kyma.status.modules
+    )
+    opened = window.begin if window is not None and not has_version and window.holds(now) else None
     return Cluster(
         kyma=kyma.metadata.name,
         wave=wave_of(rollout.spec.strategy, kyma.metadata.labels),
@@ -230,24 +243,26 @@ def cluster_of(
         is_error=is_observed and status.state is State.ERROR,
         is_unreachable=(reachable is not None and reachable.status == "False")
         or (resources is not None and resources.status == "Unknown" and status.state is State.ERROR),
-        is_held=kyma.metadata.is_paused or metadata.is_paused or not (may_be_interrupted or has_version) or is_higher,
-        waits_for_user=since is not None and _is_available(kyma, rollout),
+        is_held=is_stopped or not (has_version or opened),
+        waits_for_window=not (is_stopped or has_version or opened or waits_for_user or window is None),
+        waits_for_user=waits_for_user,
         since=since,
-        turned_at=_turned_at(reachable, ready if has_version else None),
+        joined_at=metadata.creation_timestamp,
+        turned_at=_turned_at(reachable, ready if has_version else None, opened),
         is_new=has_version and not is_observed and ready is not None and ready.status == "True",
         reason=ready.reason if ready is not None else "",
         message=ready.message if ready is not None else "",
     )
 
 
-def _turned_at(reachable: Condition | None, ready: Condition | None) -> datetime | None:
-    """Return when a cluster answered again, or stopped to be Ready with its version, whichever was later.
+def _turned_at(reachable: Condition | None, ready: Condition | None, opened: datetime | None) -> datetime | None:
+    """Return when a cluster answered again, stopped to be Ready, or its window opened, whichever was last.
 
-    `ready` is the condition of its version.
+    `ready` is the condition of its version, `opened` when it could get that.
     """
     answers = reachable.last_transition_time if reachable is not None and reachable.status == "True" else None
     stopped = ready.last_transition_time if ready is not None and ready.status != "True" else None
-    return max((each for each in (answers, stopped) if each is not None), default=None)
+    return max((each for each in (answers, stopped, opened) if each is not None), default=None)
 
 
 def _ready_since(manifest: Manifest, released: datetime | None) -> datetime | None:
@@ -260,19 +275,3 @@ def _ready_since(manifest: Manifest, released: datetime | None) -> datetime | No
         return known.since if released is None else max(known.since, released)
     ready = find(manifest.status.conditions, "Ready")
     return ready.last_transition_time if ready is not None else None
-
-
-def _is_available(kyma: Kyma, rollout: ModuleRollout) -> bool:
-    spec = rollout.spec
-    return any(each.name == spec.module_name and each.available_version == spec.version for each in kyma.status.modules)
-
-
-def may_be_interrupted(kyma: Kyma, timing: Timing) -> bool:
-    """Tell whether a version that requires downtime may be installed in a cluster now.
-
-    What its users want is in the Kyma of their cluster, of which the status in KCP has what the resolution has read.
-    """
-    if kyma.status.skip_maintenance_windows or not timing.has_windows:
-        return True
-    window = timing.next_window(kyma.metadata.labels)
-    return window is not None and window.holds(timing.now)

@@ -135,7 +135,7 @@ def _failed_cluster(cluster: Cluster) -> FailedCluster:
 def _expected_end(rollout: ModuleRollout, progress: Progress, updated: int) -> datetime | None:
     """Return when the rollout ends if it goes on as before, to the minute; None as long as that says nothing."""
     started, left = rollout.status.started_at, sum(each.status.waiting for each in progress.waves)
-    if started is None or not updated or progress.now <= started:
+    if started is None or not updated or progress.now <= started or any(each.awaits_window for each in progress.waves):
         return None
     soaks = sum((each.plan.soak for each in progress.waves if not each.is_completed), timedelta())
     end = progress.now + (progress.now - started) * (left / updated) + soaks

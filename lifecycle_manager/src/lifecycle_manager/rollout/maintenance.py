@@ -7,7 +7,7 @@ that would end too soon is not used.
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -34,6 +34,11 @@ class Span(NamedTuple):
 
     def holds(self, now: datetime) -> bool:
         return self.begin <= now < self.end
+
+
+ALWAYS = Span(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+NOT_KNOWN = Span(ALWAYS.end, ALWAYS.end)
+"""The window of each Kyma while the policy can't be read."""
 
 
 class Window(msgspec.Struct, frozen=True):

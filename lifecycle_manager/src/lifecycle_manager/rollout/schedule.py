@@ -19,7 +19,15 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.rollout.maintenance import MaintenancePolicy, PolicyUnreadable, Span, find_policy, read_policy
+from lifecycle_manager.rollout.maintenance import (
+    ALWAYS,
+    NOT_KNOWN,
+    MaintenancePolicy,
+    PolicyUnreadable,
+    Span,
+    find_policy,
+    read_policy,
+)
 from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters, targets_of
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS, max_changed, waiting_since
@@ -54,15 +62,10 @@ class Timing:
     changed_templates: frozenset[tuple[str, str]] = frozenset()
     held_removals: Mapping[str, datetime] = field(default_factory=dict)
 
-    @property
-    def has_windows(self) -> bool:
-        """Whether upgrades that require downtime wait for a maintenance window."""
-        return self.policy is not None or bool(self.policy_error)
-
     def next_window(self, labels: Mapping[str, str]) -> Span | None:
-        """Return the maintenance window of a Kyma: the current one, or else the next; None where none is known."""
+        """Return the maintenance window of a Kyma: the current one, or else the next; None where none is planned."""
         if self.policy is None:
-            return None
+            return NOT_KNOWN if self.policy_error else ALWAYS
         return self.policy.next_window(labels, now=self.now, min_length=self.min_window)
 
 

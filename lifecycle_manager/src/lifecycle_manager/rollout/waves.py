@@ -12,9 +12,11 @@ Pure functions. A cluster counts as one of
 
 A wave begins when the wave before it is completed, the pause before it is over and, where that is required, somebody
 approved it. It settles when no cluster of it is waiting or under way any more, and is completed when none is soaking
-that was Ready by the deadline. Clusters that are held or unreachable delay that for no longer than the deadline. Since
-when a cluster is Ready is in its Manifest, so that any replica comes to the same. With too many failures no wave begins
-or is completed before an operator accepts them: new clusters get the version of a wave that is completed.
+that was Ready by the deadline. Clusters that got the module since it began do not delay that: where some come all the
+time it would never end. Those that are held or unreachable do for no longer than the deadline, unless nothing but
+maintenance windows kept all from the version: it would pass all waves before any cluster has it. Since when a cluster
+is Ready is in its Manifest, so that any replica comes to the same. With too many failures no wave begins or is
+completed before an operator accepts them: new clusters get the version of a wave that is completed.
 
 Where `maxFailures` is a share, failures count whose reason several clusters of the wave have: a version that is broken
 fails for the same reason in many, and a cluster that is broken is the matter of its users. Where half of the wave has
@@ -71,9 +73,11 @@ class Cluster:
 
     - `since`: when the version was released to it; None where it was not
     - `ready_since`: since when it has been Ready with the version that it has; None where nothing says that
-    - `turned_at`: when it last answered again, or stopped to be Ready with its version
+    - `joined_at`: since when it has the module
+    - `turned_at`: when it last answered again, stopped to be Ready with its version, or could be interrupted for it
     - `is_new`: the version that it has was not reconciled yet
     - `waits_for_user`: it was, and the users of the cluster have not chosen it yet
+    - `waits_for_window`: it is held for nothing but a maintenance window that is to come
     - `reason`, `message`: why the module is not Ready
     """
 
@@ -85,7 +89,9 @@ class Cluster:
     is_unreachable: bool = False
     is_held: bool = False
     waits_for_user: bool = False
+    waits_for_window: bool = False
     since: datetime | None = None
+    joined_at: datetime | None = None
     turned_at: datetime | None = None
     is_new: bool = False
     ready_since: datetime | None = None
@@ -112,8 +118,9 @@ class Cluster:
     def due_at(self, deadline: timedelta) -> datetime | None:
         """Return when it has to be Ready; None where it has no deadline yet.
 
-        That counts anew where it could not be reached, or was Ready, at its first deadline: its users may install the
-        version hours later, or change the Module CR. Before that it does not: what comes and goes is not Ready.
+        That counts anew where it could not be reached, was not to be interrupted, or was Ready, at its first deadline:
+        its users may install the version hours later, or change the Module CR. Before that it does not: what comes and
+        goes is not Ready.
         """
         if self.since is None or self.is_new:
             return None
@@ -158,6 +165,8 @@ class WaveProgress:
     """A wave at one moment.
 
     - `failures`: how many failed clusters count
+    - `is_open`: clusters that it waits for are waiting for the version or getting it
+    - `awaits_window`: no cluster has tried the version, and some wait for nothing but a maintenance window
     - `soaked_at`: when the last cluster that the wave waits for has been Ready for the soak time; None where none soaks
     - `releasable`: the clusters that may get the version now
     - `again`: when time alone changes it
@@ -167,6 +176,8 @@ class WaveProgress:
     status: WaveStatus
     standings: Mapping[str, Standing] = field(default_factory=dict)
     failures: int = 0
+    is_open: bool = False
+    awaits_window: bool = False
     waits_for: str = ""
     needs_approval: bool = False
     soaked_at: datetime | None = None
@@ -255,9 +266,11 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         for each in clusters
         if standings[each.kyma] == "under_way" and (due_at := each.due_at(plan.deadline)) is not None
     )
+    begun = known.started_at
+    early = [it for it in clusters if begun is None or it.joined_at is None or it.joined_at <= begun] or clusters
     soaks = (
         each.ready_since + plan.soak
-        for each in clusters
+        for each in early
         if standings[each.kyma] == "soaking" and each.ready_since is not None and not each.is_late(plan.deadline)
     )
     status = msgspec.structs.replace(known, clusters=len(clusters), **counts)
@@ -266,6 +279,9 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
         status,
         standings,
         failures=plan.failures_among([it for it in clusters if standings[it.kyma] == "failed"], len(clusters)),
+        is_open=any(standings[each.kyma] in {"waiting", "under_way"} for each in early),
+        awaits_window=not any(counts[each] for each in ("soaking", "healthy", "failed"))
+        and any(each.waits_for_window and standings[each.kyma] == "held" for each in clusters),
         soaked_at=max(soaks, default=None),
         again=min(deadlines, default=None),
     )
@@ -273,12 +289,12 @@ def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | N
 
 def _at_once(wave: WaveProgress, now: datetime) -> WaveProgress:
     """All clusters get the version, and the wave is completed when none is waiting or under way."""
-    is_done = not (wave.status.waiting or wave.status.under_way)
-    started = wave.status.started_at or now
+    is_done = not (wave.is_open or wave.awaits_window)
+    ended = wave.status.completed_at or now if is_done else None
     status = msgspec.structs.replace(
-        wave.status, started_at=started, settled_at=started if is_done else None, completed_at=now if is_done else None
+        wave.status, started_at=wave.status.started_at or now, settled_at=ended, completed_at=ended
     )
-    return replace(wave, status=status, releasable=_waiting(wave))
+    return replace(wave, status=status, waits_for=_unsettled(wave), releasable=_waiting(wave))
 
 
 def _advanced(
@@ -313,13 +329,14 @@ def _waiting_to_begin(
 
 
 def _settled(wave: WaveProgress, now: datetime, *, is_failing: bool) -> WaveProgress:
+    wave = replace(wave, releasable=_slots(wave))
     status, plan = wave.status, wave.plan
     started = status.started_at or now
     is_delayed = bool(status.held or status.unreachable) and now < started + plan.deadline
-    if status.waiting or status.under_way or is_delayed:
+    if wave.is_open or is_delayed or wave.awaits_window:
         status = msgspec.structs.replace(status, settled_at=None)
         again = min(filter(None, (wave.again, started + plan.deadline if is_delayed else None)), default=None)
-        return replace(wave, status=status, waits_for=f"wave {plan.name}", releasable=_slots(wave), again=again)
+        return replace(wave, status=status, waits_for=_unsettled(wave), again=again)
     status = msgspec.structs.replace(status, settled_at=status.settled_at or now)
     if wave.soaked_at is not None:
         waits_for = f"the soak time of wave {plan.name}"
@@ -327,6 +344,11 @@ def _settled(wave: WaveProgress, now: datetime, *, is_failing: bool) -> WaveProg
     if is_failing:
         return replace(wave, status=status, waits_for=FAILURES)
     return replace(wave, status=msgspec.structs.replace(status, completed_at=now))
+
+
+def _unsettled(wave: WaveProgress) -> str:
+    is_closed = wave.awaits_window and not wave.is_open
+    return f"{'the first maintenance window of ' if is_closed else ''}wave {wave.plan.name}"
 
 
 def _slots(wave: WaveProgress) -> tuple[str, ...]:
