@@ -8,6 +8,7 @@ from types import MappingProxyType
 import pytest
 from msgspec.structs import replace as with_fields
 
+from kyma_fleet.rollouts import change_of
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.rules import RolloutDone, decide
 from lifecycle_manager.rollout.maintenance import Span
@@ -40,6 +41,16 @@ def canary(fleet: Fleet) -> WaveStatus:
 def wave(rollout: ModuleRollout, name: str) -> str:
     found = next(each for each in rollout.status.waves if each.name == name)
     return "completed" if found.completed_at else "begun" if found.started_at else "waiting"
+
+
+def failing(found: Fleet, count: int) -> tuple[str, int]:
+    """Let the first clusters fail with what is released to them; return what that makes of the rollout."""
+    found.settle()
+    for name in sorted(found.manifests)[:count]:
+        found.install(name)
+        found.report(name, State.ERROR)
+    found.settle()
+    return phase_of(found), found.latest.status.failed
 
 
 def test_fleet_that_has_the_version_already_is_completed_at_once() -> None:
@@ -134,17 +145,8 @@ def test_wave_does_not_wait_for_the_soak_of_a_cluster_that_was_late() -> None:
 
 def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
     found = fleet(canaries=0)
-    for _ in range(2):
-        found.settle()
-        for name in found.manifests:
-            before = found.manifests[name].spec.version
-            found.install(name)
-            if before != found.manifests[name].spec.version:
-                found.report(name, State.ERROR)
-    found.settle()
-
+    assert failing(found, 2) == ("Halted", 2)
     status = found.latest.status
-    assert (status.phase, status.failed) == ("Halted", 2)
     assert [each.kyma for each in status.failed_clusters] == ["kyma-000", "kyma-001"]
     found.run(5)
     assert found.on("2.0.0") == 2, "clusters that were not updated stay, also when the others recover"
@@ -154,12 +156,34 @@ def test_failures_halt_the_rollout_until_somebody_accepts_them() -> None:
     assert phase_of(found) == "Completed"
 
 
+def accepted_by_resuming(found: Fleet) -> int:
+    change = change_of(found.latest, "resume", wave="", by="me", at=found.now)
+    found.steer(paused=change["paused"], accepted_failures=change["acceptedFailures"])
+    return found.latest.spec.accepted_failures
+
+
+def test_failures_that_were_accepted_are_no_limit_of_later_waves() -> None:
+    found = fleet(canaries=3)
+    first = {"name": "canary", "maxConcurrent": "3", "maxFailures": "0", "soak": "0s"}
+    found.strategy = strategy(first, maxConcurrent="2", maxFailures="0")
+    assert failing(found, 3) == ("Halted", 3)
+    assert accepted_by_resuming(found) == 3
+    assert failing(found, 4) == ("Halted", 4)
+    assert accepted_by_resuming(found) == 4
+    found.settle()
+    assert phase_of(found) == "Progressing"
+
+
+def test_resuming_after_a_pause_accepts_no_failures() -> None:
+    found = fleet(canaries=0)
+    assert failing(found, 1) == ("Progressing", 1)
+    found.steer(paused=True)
+    assert accepted_by_resuming(found) == 0
+
+
 def test_wave_that_failed_is_not_completed_and_gives_its_version_to_no_new_cluster() -> None:
     found = fleet(canaries=1)
-    found.settle()
-    found.install("kyma-000")
-    found.report("kyma-000", State.ERROR)
-    found.settle()
+    failing(found, 1)
 
     def waves() -> tuple[str, str, str]:
         latest = found.latest
@@ -207,13 +231,13 @@ def test_share_counts_failures_of_several_clusters_for_one_reason(
     trial = {"name": "canary", "maxConcurrent": "10", "maxFailures": max_failures, "soak": "0s"}
     found.strategy = strategy(trial, soak="0s", progressDeadline="1h")
     found.settle()
-    failing = dict(zip(sorted(found.manifests), reasons, strict=False))
-    for name, reason in failing.items():
+    failed = dict(zip(sorted(found.manifests), reasons, strict=False))
+    for name, reason in failed.items():
         found.install(name)
         found.report(name, State.ERROR, reason)
     found.settle()
     assert phase_of(found) == phase
-    for name in found.manifests.keys() - failing:
+    for name in found.manifests.keys() - failed:
         found.install(name)
         if found.manifests[name].spec.version == "2.0.0":
             found.report(name, State.READY)
@@ -246,12 +270,7 @@ def test_share_counts_every_failure_once_half_of_the_wave_failed(canaries: int, 
 def test_rollout_whose_last_clusters_fail_is_halted_until_that_is_accepted() -> None:
     found = fleet(canaries=1, others=0)
     found.strategy = strategy({"name": "canary"})
-    found.settle()
-    found.install("kyma-000")
-    found.report("kyma-000", State.ERROR)
-    for _ in range(3):
-        found.settle()
-    assert phase_of(found) == "Halted"
+    assert failing(found, 1) == ("Halted", 1)
     found.steer(accepted_failures=1)
     found.settle()
     assert phase_of(found) == "Completed"
@@ -269,9 +288,9 @@ def test_rollout_that_is_completed_stays_so_when_clusters_fail_later() -> None:
 def test_cluster_that_failed_first_is_the_first_in_the_status() -> None:
     found = fleet(canaries=0)
     found.settle()
-    for failing in ("kyma-001", "kyma-000"):
-        found.install(failing)
-        found.report(failing, State.ERROR)
+    for name in ("kyma-001", "kyma-000"):
+        found.install(name)
+        found.report(name, State.ERROR)
         found.settle()
 
     assert [each.kyma for each in found.latest.status.failed_clusters] == ["kyma-001", "kyma-000"]

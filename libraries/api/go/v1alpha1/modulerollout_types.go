@@ -105,7 +105,7 @@ type ModuleRolloutSpec struct {
 	// +optional
 	Approvals []WaveApproval `json:"approvals,omitempty"`
 
-	// How many failed clusters of a wave operators accept, where that is more than the strategy does.
+	// How many failed clusters operators accept, in all waves with more than their strategy does.
 	// +optional
 	AcceptedFailures int64 `json:"acceptedFailures,omitempty"`
 }

@@ -56,7 +56,7 @@ class ModuleRolloutSpec(Struct, frozen=True, kw_only=True):
     approvals: Annotated[tuple[WaveApproval, ...], keyed_by("wave"), schema(maxItems=MAX_WAVES + 1)] = ()
     """The waves that somebody approved."""
     accepted_failures: Annotated[int, schema(minimum=0)] = 0
-    """How many failed clusters of a wave operators accept, where that is more than the strategy does."""
+    """How many failed clusters operators accept, in all waves with more than their strategy does."""
 
 
 class WaveStatus(Struct, frozen=True, kw_only=True):

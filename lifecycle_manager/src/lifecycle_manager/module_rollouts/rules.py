@@ -232,7 +232,7 @@ def _blocker(seen: RolloutSnapshot, rollout: ModuleRollout, waves: Sequence[Wave
         failing, at_halt = None, 0
     if failing is not None:
         what = f"{failing.status.failed} of {failing.status.clusters} clusters of wave {failing.plan.name} failed"
-        return Blocker("Halted", "TooManyFailures", what, max(at_halt, failing.status.failed))
+        return Blocker("Halted", "TooManyFailures", what, max(at_halt, sum(each.status.failed for each in waves)))
     if at_halt > spec.accepted_failures:
         return Blocker("Halted", "TooManyFailures", f"{at_halt} clusters had failed; `klm rollout resume`", at_halt)
     if spec.halted:

@@ -230,27 +230,24 @@ def progress_of(rollout: ModuleRollout, clusters: Iterable[Cluster], now: dateti
     before = {each.name: each for each in rollout.status.waves}
     approved = {each.wave for each in rollout.spec.approvals}
     found: list[WaveProgress] = []
-    previous: WaveProgress | None = None
     is_failing = rollout.status.failures_at_halt > rollout.spec.accepted_failures
     for plan in waves_in_order(rollout.spec):
         counted = _counted(plan, members.get(plan.name, []), before.get(plan.name), now)
-        is_failing = is_failing or _has_too_many_failures(rollout, counted)
+        is_failing = is_failing or too_many_failures(rollout, [*found, counted]) is not None
         if rollout.spec.at_once:
             progress = _at_once(counted, now)
         else:
+            previous = found[-1] if found else None
             progress = _advanced(counted, previous, now, is_approved=plan.name in approved, is_failing=is_failing)
         found.append(progress)
-        previous = progress
     return tuple(found)
 
 
 def too_many_failures(rollout: ModuleRollout, waves: Sequence[WaveProgress]) -> WaveProgress | None:
-    """Return the first wave with more failures than its strategy and the operators accept."""
-    return next((each for each in waves if _has_too_many_failures(rollout, each)), None)
-
-
-def _has_too_many_failures(rollout: ModuleRollout, wave: WaveProgress) -> bool:
-    return wave.failures > max(wave.plan.max_failures(wave.status.clusters), rollout.spec.accepted_failures)
+    """Return the last wave with more failures than its strategy accepts, unless operators accept those of all such."""
+    failing = [each for each in waves if each.failures > each.plan.max_failures(each.status.clusters)]
+    is_accepted = sum(each.failures for each in failing) <= rollout.spec.accepted_failures
+    return None if is_accepted else failing[-1]
 
 
 def _counted(plan: WavePlan, clusters: Sequence[Cluster], before: WaveStatus | None, now: datetime) -> WaveProgress:

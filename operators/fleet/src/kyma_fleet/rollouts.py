@@ -74,7 +74,7 @@ def change_of(rollout: ModuleRollout, verb: SteeringVerb, *, wave: str, by: str,
         case "halt":
             return {} if spec.halted else {"halted": True}
         case "resume":
-            failed = max((each.failed for each in status.waves), default=0)
+            failed = status.failed if status.failures_at_halt else 0  # else the strategy accepts them
             accepted = max(failed, status.failures_at_halt, spec.accepted_failures)
             wanted = {"paused": False, "halted": False, "acceptedFailures": accepted}
             has = {"paused": spec.paused, "halted": spec.halted, "acceptedFailures": spec.accepted_failures}
