@@ -384,8 +384,21 @@ class TestRolloutInWaves:
     def test_new_cluster_gets_nothing_where_the_version_to_go_back_to_is_gone(self) -> None:
         offer = offer_of("2.0.0", regular="2.0.0")
         back = self.timing(self.rollout("1.0.0", "2.0.0", undoes="r"))
-        assert only(spec(), offer, timing=back).reason == "ModuleTemplateNotFound"
+        nothing = only(spec(), offer, timing=back)
+        assert (nothing.reason, nothing.version, nothing.template) == ("ModuleTemplateNotFound", "", None)
         assert only(spec(), offer, timing=self.timing()).version == "2.0.0", "where nothing is taken back"
+
+    def test_version_that_is_withdrawn_keeps_no_cluster_from_what_its_rollout_gives(self) -> None:
+        offer = offer_of("1.0.0", regular="2.0.0")
+        back = self.timing(self.rollout("1.0.0", "2.0.0", undoes="r"))
+        for timing in (back, self.timing()):
+            assert only(spec(), offer, timing=timing).version == "1.0.0", "a new cluster"
+            waiting = only(spec(), offer, self.there(), timing)
+            assert (waiting.version, waiting.state, waiting.reason) == ("1.0.0", "Ready", "RolloutPending")
+        returning = only(spec(), offer, self.there("2.0.0", released="1.0.0", downgrade=True), back)
+        assert (returning.version, returning.reason) == ("1.0.0", "")
+        has_it = only(spec(), offer, self.there("2.0.0", released="2.0.0"), self.timing())
+        assert (has_it.version, has_it.state, has_it.reason) == ("2.0.0", "Error", "ModuleTemplateNotFound")
 
     def test_new_cluster_gets_what_a_superseded_rollout_brought_to_its_wave(self) -> None:
         done = [{"name": "canary", "completedAt": "2026-11-01T12:00:00Z"}]

@@ -141,6 +141,7 @@ class _Rules:
         if not module.managed:
             return self._keep(_unmanaged(module, channel), installed)
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)
+        rollouts = self.timing.rollouts.get(module.name)
         if isinstance(found, Exclusion):
             refused = _refused(module, channel, found)
             if refused.is_excluded and is_removal_held(self.timing.held_removals.get(module.name), self.kyma):
@@ -149,8 +150,9 @@ class _Rules:
             elif refused.is_excluded:
                 changed_at = self.timing.released_at.get(module.name)
                 refused = replace(refused, removed_since=continued_removal(changed_at, self.kyma, self.timing.now))
-            return refused if refused.is_excluded else self._keep(refused, installed)
-        rollouts = self.timing.rollouts.get(module.name)
+            if rollouts is None or refused.reason != MODULE_TEMPLATE_NOT_FOUND:
+                return refused if refused.is_excluded else self._keep(refused, installed)
+            found = refused  # its rollout, or what takes that back, may give another version than this
         if rollouts is not None:
             found = self._rolled_out(found, rollouts.get(channel), installed)
         if installed is None or not installed.version or installed.version == found.version:
@@ -171,28 +173,28 @@ class _Rules:
         """Return the version that the rollouts of a channel let this Kyma have; the installed one stays till then."""
         if installed is None or not installed.is_reached(found.channel):
             version = version_for_new(rollouts, self.kyma.labels) if rollouts is not None else found.version
-            template = self.offer.template(found.module.name, version)
-            if template is None:  # then the channel's version is better than none, unless it is being taken back
-                is_back = rollouts is not None and is_way_back(rollouts[0].spec)
-                return self._without_template(found, version) if is_back else found
-            return replace(found, version=version, template=template)
+            is_back = rollouts is not None and is_way_back(rollouts[0].spec)
+            given = self._given(found, version)
+            # The channel's version is better than none, unless it is being taken back.
+            return given if given.template is not None or is_back else found
         release = released_by(rollouts[0], installed.release) if rollouts is not None else None
         version = release.version if release is not None else installed.version
-        if version == installed.version:
-            keeps = release is None or (found.module.name, found.channel) in self.timing.changed_templates
-            reason = found.reason if version == found.version else ROLLOUT_PENDING
-            return replace(found, reason=reason, keeps_content=keeps)
-        template = self.offer.template(found.module.name, version)
-        return (
-            self._without_template(found, version)
-            if template is None
-            else replace(found, version=version, template=template)
-        )
+        if version != installed.version:
+            return self._given(found, version)
+        keeps = release is None or (found.module.name, found.channel) in self.timing.changed_templates
+        if version == self.offer.version_in(found.module.name, found.channel):
+            return replace(found, keeps_content=keeps)
+        return Resolution(found.module, found.channel, reason=ROLLOUT_PENDING, keeps_content=keeps)
 
-    def _without_template(self, found: Resolution, version: str) -> Resolution:
-        name, why = template_name(found.module.name, version), self.offer.absence(found.module.name, version)
-        message = f"the rollout gives this cluster {version}, but ModuleTemplate {name} {why}"
-        return replace(found, state=State.WARNING, reason=MODULE_TEMPLATE_NOT_FOUND, message=message)
+    def _given(self, found: Resolution, version: str) -> Resolution:
+        """Return the version that a rollout gives, without a template where there is none."""
+        module = found.module.name
+        if (template := self.offer.template(module, version)) is not None:
+            return Resolution(found.module, found.channel, version, template)
+        message = f"ModuleTemplate {template_name(module, version)} {self.offer.absence(module, version)}"
+        message = f"the rollout gives this cluster {version}, but {message}"
+        reason = MODULE_TEMPLATE_NOT_FOUND
+        return Resolution(found.module, found.channel, state=State.WARNING, reason=reason, message=message)
 
     def _keep(self, deferred: Resolution, installed: Installed | None) -> Resolution:
         """Return the resolution with the installed version, and its template if that is still offered."""
@@ -220,7 +222,7 @@ def _requested(module: KymaModule, channel: str, *, labels: Mapping[str, str], o
 def _released(release: ModuleReleaseMeta, channel: str, offer: Offer) -> ModuleTemplate | Exclusion:
     if release.spec.mandatory is not None:
         return _MANDATORY
-    version = next((entry.version for entry in release.spec.channels if entry.channel == channel), "")
+    version = offer.version_in(release.spec.module_name, channel)
     if not version:
         offered = ", ".join(sorted(entry.channel for entry in release.spec.channels)) or "none"
         return Exclusion(CHANNEL_NOT_FOUND, f"has no channel {channel!r}; its channels are: {offered}")

@@ -190,6 +190,11 @@ class Offer:
         """Return the default Module CR of a template with the namespace that it gets; null where there is none."""
         return _placed(bytes(template.spec.data), self.namespace)
 
+    def version_in(self, module: str, channel: str) -> str:
+        """Return the version that a module is released as in a channel; empty where there is none."""
+        channels = self.releases[module].spec.channels if module in self.releases else ()
+        return next((each.version for each in channels if each.channel == channel), "")
+
     def named(self, module: str, version: str) -> ModuleTemplate | None:
         """Return the template that is named after a version of a module, as a ModuleReleaseMeta refers to it."""
         return _named(self.templates, module, version)

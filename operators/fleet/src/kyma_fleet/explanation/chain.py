@@ -267,9 +267,7 @@ def _waits_for_rollout(facts: Facts, resolution: Resolution) -> str:
 
 
 def _released_version(facts: Facts, resolution: Resolution) -> str:
-    release = facts.offer.releases.get(resolution.module.name)
-    channels = release.spec.channels if release is not None else ()
-    return next((each.version for each in channels if each.channel == resolution.channel), "the new version")
+    return facts.offer.version_in(resolution.module.name, resolution.channel) or "the new version"
 
 
 def _links_of_manifest(facts: Facts, manifest: Manifest | None) -> Iterator[Link]:
