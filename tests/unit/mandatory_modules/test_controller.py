@@ -167,10 +167,13 @@ async def test_removal_from_very_many_clusters_waits_for_an_operator_and_can_be_
 
         await retire(world, "ModuleTemplate", "warden-1.0.1")
         await world.kcp.delete(MODULE_TEMPLATES, "warden-1.0.1", KCP)
-        await install(world, "a")
+        for name in kymas:
+            await install(world, name)
         word = {"metadata": {"annotations": {names.CONTINUE_DELETION: "2126-01-01T00:00:00+00:00"}}}
         await world.kcp.merge_patch(KYMAS, "a", word, KCP)
-        await install(world, "a")
+        for name in kymas:
+            await install(world, name)
+            world.clock.advance(1)
         assert [name for name in await world.manifests() if name not in await being_deleted(world)] == [
             "b-warden",
             "c-warden",

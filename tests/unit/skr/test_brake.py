@@ -291,12 +291,16 @@ async def test_deletions_in_too_many_clusters_are_held_until_an_operator_continu
             await deleting.reconcile(name)
         assert [await deleting.has_object(name) for name in kymas] == [True] * 5
         assert "5 of 5 clusters" in (await deleting.condition("one"))[1]
-        for name in kymas[:2]:
-            await deleting.continue_deletion(name)
+        await deleting.continue_deletion("one")
+        await world.kcp.merge_patch(SYNC_RESOURCES, "two", {"metadata": {"finalizers": []}}, KCP, field_manager="admin")
         world.clock.advance(1)
         for name in kymas:
             await deleting.reconcile(name)
-        assert [await deleting.has_object(name) for name in kymas] == [False] * 5, "three are not too many"
+        assert [await deleting.has_object(name) for name in kymas] == [False, *[True] * 4], "three are left, and held"
+        for name in kymas[2:]:
+            await deleting.continue_deletion(name)
+            await deleting.reconcile(name)
+        assert [await deleting.has_object(name) for name in kymas[2:]] == [False] * 3
 
 
 async def test_module_team_can_not_continue_its_own_deletions_nor_hold_those_of_others() -> None:
@@ -366,6 +370,18 @@ async def test_kymas_whose_deletion_users_block_hold_nothing(world: World) -> No
         part = builders.manifest("keda", kyma=name, deletionTimestamp=builders.NOW)
         brake.manifests.cache.put(key_of(part.metadata.name), part)
     assert brake.of(NAMES[0], kyma, has_objects=False).hold is None
+
+
+@pytest.mark.parametrize(("observed", "is_held"), [(1, False), (2, True)])
+async def test_kyma_stays_held_by_what_its_status_says_since_its_deletion(
+    world: World, observed: int, *, is_held: bool
+) -> None:
+    brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
+    held = {"type": "Ready", "status": "False", "reason": "DeletionHeld", "message": "", "observedGeneration": observed}
+    status = {"state": "Warning", "conditions": [held]}
+    kyma = builders.kyma(NAMES[0], generation=2, deletionTimestamp=builders.NOW, status=status)
+    brake.kymas.cache.put(key_of(NAMES[0]), kyma)
+    assert (brake.of(NAMES[0], kyma, has_objects=False).hold is not None) is is_held
 
 
 @pytest.mark.parametrize("is_by_users", [True, False])

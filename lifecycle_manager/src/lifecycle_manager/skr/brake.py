@@ -8,16 +8,17 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
   SyncResources of one module likewise: a module team can hold only its own. What users have removed is neither counted
   nor held so, nor is a Kyma counted whose deletion something in its cluster blocks
 - likewise where the texts of so many SyncResources of one module lost all their objects in about the same hour:
-  `status.emptied_at` records when; what was held stays held by its status
+  `status.emptied_at` records when
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
 A change of the catalog that removes a module from more clusters than `max_changed` is held before anything is deleted
 even in KCP (`waiting_since`); versions that so many clusters would get are rolled out in waves (`rollout.target`).
 
-All that until the cause has passed or an operator continues it: the annotation `continue-deletion` of the Kyma (`klm
-continue`) names a time, and what began before is not held, however long it takes; what is later, is. What is counted
-is recorded in KCP. A Manifest that is deleted as an operator continued a change of the catalog says when that change
-was: its deletion began then. Objects are forgotten only with `may_forget`. Limits: `BrakeSettings`.
+What is held stays so by its status until an operator continues it: fewer are left once others were continued, or saved
+by removing their finalizers. The annotation `continue-deletion` of the Kyma (`klm continue`) names a time, and what
+began before is not held, however long it takes; what is later, is. What is counted is recorded in KCP. A Manifest that
+is deleted as an operator continued a change of the catalog says when that change was: its deletion began then. Objects
+are forgotten only with `may_forget`. Limits: `BrakeSettings`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
-from lifecycle_manager.contract.conditions import DELETION_HELD, was_reached
+from lifecycle_manager.contract.conditions import DELETION_HELD, is_deletion_held, was_reached
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -83,7 +84,7 @@ class Deletion:
     - `crds`: the CRDs and the Namespace of KCP whose deletion explains this one
     - `clusters`: how many there are; in `deleting` of them such a deletion is under way that began when this one did
       and that no operator continued, and `without_access` were reached and have no access Secret
-    - `was_held`: the status of a text says so already
+    - `was_held`: the status says so already
     - `missing_for`: for how many seconds this cluster has had none; None where it has one, or has nothing to forget
     """
 
@@ -110,18 +111,15 @@ def judge(seen: Deletion, settings: BrakeSettings) -> Brake:
     elif seen.without_access > limit:
         many = f"{seen.without_access} of {seen.clusters} clusters have no access Secret, the limit is {limit}"
     elif seen.was_held:
-        many = "its text lost all objects when those of very many clusters did"
+        many = "it was held with those of very many clusters"
     if many:
         return Brake(Hold(f"an operator's word: klm continue {seen.kyma} ({many})"))
     if seen.missing_for is None:
         return RELEASED
-    return _grace(settings.grace_seconds, seen.missing_for)
-
-
-def _grace(seconds: float, missing_for: float) -> Brake:
-    if (left := seconds - missing_for) <= 0:
+    if (left := settings.grace_seconds - seen.missing_for) <= 0:
         return Brake(may_forget=True)
-    waits_for = f"its access Secret, which is gone; after {seconds:.0f} s without it the cluster counts as deleted"
+    after = f"after {settings.grace_seconds:.0f} s without it the cluster counts as deleted"
+    waits_for = f"its access Secret, which is gone; {after}"
     return Brake(Hold(waits_for, AccessSecretMissing.reason, min(left, HELD_SECONDS)))
 
 
@@ -157,8 +155,9 @@ def max_changed(amount: str, clusters: int) -> int:
 
 def waiting_since(changed_at: datetime | None, kymas: Iterable[Kyma], limit: int) -> datetime | None:
     """Return since when the removal of a module from these Kymas waits; None where it does not."""
-    waiting = sum(not each.metadata.being_deleted and is_removal_held(changed_at, each.metadata) for each in kymas)
-    return changed_at if waiting > limit else None
+    present = (each for each in kymas if not each.metadata.being_deleted)
+    waiting = [each for each in present if is_removal_held(changed_at, each.metadata)]
+    return changed_at if len(waiting) > limit or any(map(is_deletion_held, waiting)) else None
 
 
 def is_removal_held(since: datetime | None, kyma: ObjectMeta) -> bool:
@@ -211,7 +210,7 @@ _WATCHED_CRDS = (KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES, MODULE_TEMPLA
 
 @dataclass(eq=False)
 class DeletionBrake:
-    """Reads for the rule what the caches of KCP hold."""
+    """Reads for the rule what the caches of KCP hold. `parents`: the CRDs and the Namespace, whose deletion counts."""
 
     settings: BrakeSettings
     clock: Clock
@@ -220,8 +219,7 @@ class DeletionBrake:
     manifests: Informer[Manifest]
     module_configs: Informer[ModuleConfig]
     sync_resources: Informer[SyncResource]
-    crds: Mapping[str, Informer[JsonObject]]
-    namespace: Informer[JsonObject]
+    parents: Mapping[str, Informer[JsonObject]]
     _deleting: tuple[float, "_Counts"] = field(default_factory=lambda: (float("-inf"), _Counts()), init=False)
     _without_access: tuple[float, int] = field(default=(float("-inf"), 0), init=False)
 
@@ -241,8 +239,8 @@ class DeletionBrake:
             manager.informer(MANIFESTS, indexes=[DELETING_MANIFESTS, MANIFESTS_BY_KYMA]),
             manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA]),
             manager.informer(SYNC_RESOURCES, namespace=None, indexes=[DELETING_SYNC_RESOURCES, EMPTIED_SYNC_RESOURCES]),
-            {each.plural_name: one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS},
-            one(NAMESPACES, names.KCP_NAMESPACE),
+            {f"CRD {each.plural_name}": one(CUSTOM_RESOURCE_DEFINITIONS, each.plural_name) for each in _WATCHED_CRDS}
+            | {f"Namespace {names.KCP_NAMESPACE}": one(NAMESPACES, names.KCP_NAMESPACE)},
         )
 
     def of_text(self, resource: SyncResource) -> Brake:
@@ -253,14 +251,13 @@ class DeletionBrake:
         at_once = timedelta(seconds=AT_ONCE_SECONDS)
         near = {each.spec.kyma for each in emptied if abs((each.status.emptied_at or now) - began) < at_once}
         owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
-        ready = find(resource.status.conditions, names.READY_CONDITION)
         seen = Deletion(
             kyma=kyma,
             began=began,
             continued_at=continued_at(owner.metadata if owner is not None else None),
             clusters=len(self.kymas.cache),
             deleting=len(near | {kyma}),
-            was_held=ready is not None and ready.reason == DELETION_HELD,
+            was_held=_is_held(resource),
         )
         return judge(seen, self.settings)
 
@@ -271,15 +268,19 @@ class DeletionBrake:
         now = self.clock.monotonic()
         beginning = self._beginning(kyma, item)
         missing_for = self.connections.missing_for(kyma, now=now) if has_objects else None
+        is_of_users = self._is_of_users(item)
+        owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
+        deleted = owner if owner is not None and owner.metadata.being_deleted else item
         seen = Deletion(
             kyma=kyma,
             began=beginning.at,
             continued_at=beginning.continued_at,
             crds=self._removed(item),
             clusters=len(self.kymas.cache),
-            deleting=0 if self._is_of_users(item) else self._clusters_with_deletions(now, beginning),
+            deleting=0 if is_of_users else self._clusters_with_deletions(now, beginning),
             without_access=self._clusters_without_access(now) if missing_for is not None else 0,
             missing_for=missing_for,
+            was_held=not is_of_users and _is_held(deleted),
         )
         return judge(seen, self.settings)
 
@@ -292,12 +293,11 @@ class DeletionBrake:
 
     def _removed(self, item: Kyma | Manifest | SyncResource) -> tuple[str, ...]:
         """Name what is being deleted in KCP, or was and is there again, so that this object is deleted with it."""
-        namespaces = ((f"Namespace {names.KCP_NAMESPACE}", self.namespace),)
-        watched = (*((f"CRD {name}", informer) for name, informer in self.crds.items()), *namespaces)
-        found = [name for name, informer in watched for each in informer.list() if _times(each)[1] is not None]
+        present = ((name, each["metadata"]) for name, informer in self.parents.items() for each in informer.list())
+        found = [name for name, metadata in present if metadata.get("deletionTimestamp")]
         if isinstance(item, SyncResource):
-            crd = MODULE_CONFIGS.plural_name
-            found += [f"CRD {crd}" for each in self.crds[crd].list() if is_of_former_crd(item.metadata, each)]
+            crd = f"CRD {MODULE_CONFIGS.plural_name}"
+            found += [crd for each in self.parents[crd].list() if is_of_former_crd(item.metadata, each)]
         return tuple(dict.fromkeys(found))
 
     def _beginning(self, kyma: str, item: Kyma | Manifest | SyncResource) -> "_Beginning":
@@ -341,8 +341,7 @@ class DeletionBrake:
         return counts
 
     def _clusters_without_access(self, now: float) -> int:
-        counted_at, _ = self._without_access
-        if now - counted_at >= RECOUNT_SECONDS:
+        if now - self._without_access[0] >= RECOUNT_SECONDS:
             reached = filter(was_reached, self.kymas.list())
             missing = (not self.connections.have_access(each.metadata.name) for each in reached)
             self._without_access = (now, sum(missing))
@@ -378,10 +377,12 @@ class _Counts:
             self.clusters = max(self.clusters, len(found))
 
 
-def _times(item: JsonObject) -> tuple[datetime | None, datetime | None]:
-    metadata = item["metadata"]
-    created, deleted = (metadata.get(name) for name in ("creationTimestamp", "deletionTimestamp"))
-    return datetime.fromisoformat(created) if created else None, datetime.fromisoformat(deleted) if deleted else None
+def _is_held(item: Kyma | Manifest | SyncResource) -> bool:
+    """Tell whether a status says that something is held: before its deletion that of a Kyma says it of a module."""
+    ready = find(item.status.conditions, names.READY_CONDITION)
+    if ready is None or ready.reason != DELETION_HELD:
+        return False
+    return not isinstance(item, Kyma) or ready.observed_generation == item.metadata.generation
 
 
 def is_emptied(resource: SyncResource) -> bool:
@@ -392,7 +393,8 @@ def is_emptied(resource: SyncResource) -> bool:
 
 def is_of_former_crd(metadata: ObjectMeta, crd: JsonObject) -> bool:
     """Tell whether an object is older than a CRD, and was deleted about when that was created again."""
-    created, deleted, now_since = metadata.creation_timestamp, metadata.deletion_timestamp, _times(crd)[0]
-    if created is None or deleted is None or now_since is None:
+    created, deleted = metadata.creation_timestamp, metadata.deletion_timestamp
+    if created is None or deleted is None:
         return False
-    return created < now_since and deleted < now_since + GARBAGE_COLLECTION
+    since = datetime.fromisoformat(crd["metadata"]["creationTimestamp"])
+    return created < since and deleted < since + GARBAGE_COLLECTION
