@@ -1,6 +1,7 @@
 """Rollouts in a simulated control plane: the controller releases versions, and that of Kymas installs only these."""
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 
 from kube_runtime import Conflict
 from lifecycle_manager import mandatory_modules, module_rollouts
@@ -187,6 +189,12 @@ async def test_metrics_show_the_phase_and_the_clusters(world: World) -> None:
 
     assert sample("phase", phase="Progressing") == 1
     assert (sample("clusters", standing="under_way"), sample("clusters", standing="waiting")) == (1, 2)
+
+    await offer(world, "0.1.0")  # which the first rollout was for, too
+    for _ in range(3):
+        await world.turn("module-rollout", KEY)
+    lines = [each.rpartition(" ")[0] for each in generate_latest(registry).decode().splitlines()]
+    assert [each for each, count in Counter(lines).items() if count > 1 and each.startswith("lifecycle_mgr_ro")] == []
 
 
 async def test_replica_with_an_old_view_releases_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

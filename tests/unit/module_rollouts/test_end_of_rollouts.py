@@ -110,15 +110,18 @@ def test_rollout_is_ready_once_nothing_is_left_to_be_done() -> None:
     found.release = released("2.0.0")
     found.settle()
     assert ready_of(found.latest) == ("False", "Progressing")
+    found.steer(halted=True)
+    found.settle()
     replaced = found.latest.metadata.name
     found.release = released("3.0.0")
     found.run(10)
     assert ready_of(found.latest) == ("True", "AllWavesCompleted")
     (superseded,) = (each for each in found.rollouts if each.metadata.name == replaced)
     assert ready_of(superseded) == ("True", "Superseded")
+    assert ready_of(superseded, "Halted") == ("False", "Superseded")
 
 
-def ready_of(rollout: ModuleRollout) -> tuple[str, str]:
-    condition = find(rollout.status.conditions, "Ready")
+def ready_of(rollout: ModuleRollout, kind: str = "Ready") -> tuple[str, str]:
+    condition = find(rollout.status.conditions, kind)
     assert condition is not None
     return condition.status, condition.reason

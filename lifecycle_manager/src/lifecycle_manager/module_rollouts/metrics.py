@@ -7,6 +7,7 @@ from typing import get_args
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from lifecycle_manager.rollout.releases import by_channel
 from lifecycle_manager.rollout.waves import Standing
 from lifecycle_manager_api import ModuleRollout
 
@@ -15,7 +16,10 @@ CHANNEL_LABELS = ("module_name", "channel", "version")
 
 @dataclass(frozen=True, eq=False)
 class RolloutCollector(Collector):
-    """The phases of the rollouts that are under way or completed, and the clusters of each by how they count."""
+    """The phase of the latest rollout of each channel, and its clusters by how they count.
+
+    An earlier one may be of the same version, such as before an undo: a series must not be there twice.
+    """
 
     rollouts: Callable[[], Iterable[ModuleRollout]]
     owns: Callable[[ModuleRollout], bool]
@@ -30,7 +34,8 @@ class RolloutCollector(Collector):
             "Clusters of a rollout: waiting, held, under_way, soaking, healthy, failed or unreachable.",
             labels=(*CHANNEL_LABELS, "standing"),
         )
-        for each in self.rollouts():
+        channels = (each for module in by_channel(self.rollouts()).values() for each in module.values())
+        for each, *_ in channels:
             if each.status.phase == "Superseded" or not self.owns(each):
                 continue
             key = (each.spec.module_name, each.spec.channel, each.spec.version)

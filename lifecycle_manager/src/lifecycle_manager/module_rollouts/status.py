@@ -90,6 +90,7 @@ def superseded(rollout: ModuleRollout, now: datetime) -> ModuleRolloutStatus:
     message = "its channel has another version, or is gone"
     conditions: list[NewCondition] = [
         (PROGRESSING, "False", "Superseded", message),
+        (HALTED, "False", "Superseded", message),
         (COMPLETED, "False", "Superseded", message),
         (names.READY_CONDITION, "True", "Superseded", message),
     ]
