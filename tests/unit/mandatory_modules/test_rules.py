@@ -8,11 +8,7 @@ import pytest
 
 from lifecycle_manager.mandatory_modules.rules import Changes, changes_of, has_wrong_finalizer
 from lifecycle_manager.mandatory_modules.rules import is_held as held_in
-from lifecycle_manager.mandatory_modules.snapshot import (
-    InstallationSnapshot,
-    Release,
-    RetirementSnapshot,
-)
+from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests import builders
@@ -92,8 +88,11 @@ def test_kyma_that_is_being_deleted_or_has_no_finalizer_gets_nothing(metadata: d
     assert changes(introduced(**metadata), OFFER, ()) == Changes()
 
 
-@pytest.mark.parametrize("kyma", [builders.kyma(), introduced("SKRClaimed")])
-def test_cluster_that_was_not_read_or_is_claimed_gets_nothing_but_deletions(kyma: Kyma) -> None:
+SKIPPED = introduced(labels={names.SKIP_RECONCILIATION: "true"})
+
+
+@pytest.mark.parametrize("kyma", [builders.kyma(), introduced("SKRClaimed"), SKIPPED])
+def test_cluster_that_was_not_read_is_claimed_or_skipped_gets_deletions_alone(kyma: Kyma) -> None:
     assert changes(kyma, OFFER, ()) == Changes()
     there = builders.manifest("warden", mandatory=True)
     assert changes(kyma, Offer.of([], []), [there]) == Changes(delete=("demo-warden",))
@@ -101,13 +100,6 @@ def test_cluster_that_was_not_read_or_is_claimed_gets_nothing_but_deletions(kyma
 
 def test_cluster_that_is_unreachable_gets_its_manifests() -> None:
     assert len(changes(introduced("ClusterUnreachable"), OFFER, ()).apply) == 1
-
-
-def test_skipped_kyma_gets_nothing_but_deletions() -> None:
-    skipped = introduced(labels={names.SKIP_RECONCILIATION: "true"})
-    assert changes(skipped, OFFER, ()) == Changes()
-    there = builders.manifest("warden", mandatory=True)
-    assert changes(skipped, Offer.of([], []), [there]) == Changes(delete=("demo-warden",))
 
 
 def test_manifests_of_chosen_modules_stay() -> None:

@@ -143,13 +143,9 @@ async def test_release_survives_the_status_of_the_installation(world: World) -> 
     assert manifest.status.release is not None
     assert (manifest.status.release.version, manifest.status.release.rollout) == ("0.2.0", "cloud-resources-regular-2")
 
-    owners = {each["manager"]: each["fieldsV1"] for each in await managed_fields(world, manifest.metadata.name)}
+    found = await world.kcp.get(RAW_MANIFESTS, manifest.metadata.name, KCP)
+    owners = {each["manager"]: each["fieldsV1"] for each in found["metadata"]["managedFields"]}
     assert "f:release" in owners["lifecycle-manager-rollouts"]["f:status"]
-
-
-async def managed_fields(world: World, name: str) -> list[dict[str, Any]]:
-    found = await world.kcp.get(RAW_MANIFESTS, name, KCP)
-    return list(found["metadata"]["managedFields"])
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,9 @@ def fleet_with(
     caches = [SimpleNamespace(cache=each) for each in (releases, rollouts)]
     templates: Any = SimpleNamespace(cache=Cache())
     offers: Any = Offers(templates, caches[0], restricted=frozenset(restricted))  # type: ignore[arg-type]
-    settings, readable = RolloutSettings(max_changed=max_changed), SimpleNamespace(set=lambda _: None)
-    parts: Any = (
-        *caches,
-        by_module,
-        SimpleNamespace(cache=kymas, get=kymas.get),
-        offers,
-        ManualClock(),
-        settings,
-        readable,
-    )
+    readable, known_kymas = SimpleNamespace(set=lambda _: None), SimpleNamespace(cache=kymas, get=kymas.get)
+    settings = RolloutSettings(max_changed=max_changed)
+    parts: Any = (*caches, by_module, known_kymas, offers, ManualClock(), settings, readable)
     return Schedule(*parts), releases, rollouts
 
 
@@ -69,12 +62,6 @@ def rollout_of(version: str, phase: Any, **spec: Any) -> ModuleRollout:
     return with_fields(rollout, status=with_fields(rollout.status, phase=phase))
 
 
-@pytest.mark.parametrize("clusters", range(1, 11))
-def test_fleet_of_up_to_ten_clusters_is_not_braked_by_a_share(clusters: int) -> None:
-    assert max_changed("20%", clusters) >= clusters
-    assert max_changed("0%", clusters) >= clusters
-
-
 def test_number_is_taken_as_it_is() -> None:
     assert [max_changed(each, 1000) for each in ("0", "3", "20%", "100%")] == [0, 3, 200, 1000]
 
@@ -86,12 +73,10 @@ def test_share_is_monotone_and_never_below_the_free_clusters(amount: int, fewer:
     assert limit <= max_changed(f"{amount}%", fewer + more)
 
 
-@given(versions=st.lists(st.sampled_from(["1.0.0", "2.0.0", "3.0.0", "latest"])), target=st.just("2.0.0"))
-def test_each_cluster_counts_once_and_none_that_has_the_version_or_a_higher_one(
-    versions: list[str], target: str
-) -> None:
+@given(versions=st.lists(st.sampled_from(["1.0.0", "2.0.0", "3.0.0", "latest"])))
+def test_each_cluster_counts_once_and_none_that_has_the_version_or_a_higher_one(versions: list[str]) -> None:
     manifests = [builders.manifest(MODULE, each, kyma=str(number)) for number, each in enumerate(versions)]
-    assert changed(target, *manifests) == versions.count("1.0.0") + versions.count("latest")
+    assert changed("2.0.0", *manifests) == versions.count("1.0.0") + versions.count("latest")
 
 
 def test_what_a_release_does_not_change_does_not_count() -> None:
@@ -116,9 +101,9 @@ def test_large_change_is_braked_from_the_moment_at_which_it_is_seen() -> None:
     put_release(releases, "0.2.0")
     assert planned.in_force() == {MODULE: {}}, "no rollout has begun, so that every cluster keeps its version"
 
-    for phase, governs in (("Progressing", True), ("Halted", True), ("Completed", True), ("Superseded", True)):
+    for phase in ("Progressing", "Halted", "Completed", "Superseded"):
         rollouts.put(ObjectKey("kcp-system", "it"), rollout_of("0.2.0", phase))
-        assert (MODULE in planned.in_force()) is governs, "the clusters still have the former version"
+        assert MODULE in planned.in_force(), "the clusters still have the former version"
 
 
 def test_small_change_is_not_braked_but_a_rollout_that_began_goes_on() -> None:
@@ -141,9 +126,7 @@ def test_module_with_a_strategy_is_governed_whatever_changes() -> None:
 
 
 @pytest.mark.parametrize("restricted", [(MODULE,), ()])
-def test_restricted_module_without_a_selector_is_held_in_a_large_fleet(
-    restricted: tuple[str, ...],
-) -> None:
+def test_restricted_module_without_a_selector_is_held_in_a_large_fleet(restricted: tuple[str, ...]) -> None:
     everywhere = [builders.manifest(kyma=str(number), name=f"{number}-{MODULE}") for number in range(30)]
     schedule, releases, _ = fleet_with(*everywhere, max_changed="20%", restricted=restricted)
     document = msgspec.to_builtins(builders.release(regular="1.0.0"))

@@ -37,12 +37,9 @@ class ReleaseKey(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def _mandatory_module(manifest: Manifest) -> Iterable[str]:
-    if is_mandatory_manifest(manifest):
-        yield module_of_manifest(manifest)
-
-
-MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index("mandatory", _mandatory_module)
+MANIFESTS_BY_MANDATORY_MODULE: Index[Manifest] = Index(
+    "mandatory", lambda it: (module_of_manifest(it),) if is_mandatory_manifest(it) else ()
+)
 """Manifests of mandatory modules by their module."""
 
 

@@ -41,7 +41,7 @@ from lifecycle_manager.module_rollouts.writes import RolloutWrites
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
-from lifecycle_manager_api import Manifest, ModuleRollout, ModuleTemplate, RolloutStrategy, names
+from lifecycle_manager_api import Manifest, ModuleTemplate, RolloutStrategy, names
 
 SETTLE_SECONDS = 1.0
 """How long to wait for further clusters: of thousands, several change at a time."""
@@ -72,8 +72,11 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
 
     def of_strategy(change: Change[RolloutStrategy]) -> Iterable[ReleaseChannel]:
         name = versions(change)[0].metadata.name
-        named = (each for each in releases.cache.list() if strategy_of(each) == name)
+        named = (it for it in releases.cache.list() if it.metadata.annotations.get(names.ROLLOUT_STRATEGY) == name)
         return [key for each in named for key in channels_of(each)]
+
+    def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseChannel]:
+        return {key for each in versions(change) for key in channels_of(each)}
 
     def of_manifest(change: Change[Manifest]) -> Iterable[ReleaseChannel]:
         governed = known.schedule.in_force()
@@ -97,7 +100,7 @@ def setup(manager: Manager, offers: Offers, settings: RolloutSettings) -> Contro
     controller.watches(templates, to=of_template, when=offer_changed)
     controller.receives(DescriptorFound, to=of_descriptor)
     controller.watches(known.strategies, to=of_strategy, when=generation_changed)
-    controller.watches(rollouts, to=of_rollout, when=generation_changed)
+    controller.watches(rollouts, to=lambda change: (key_of(versions(change)[0]),), when=generation_changed)
     controller.watches(known.manifests, to=of_manifest, when=progress_changed, after=SETTLE_SECONDS)
     controller.starts_with(lambda: {key for each in releases.cache.list() for key in channels_of(each)})
     controller.starts_with(lambda: {key for each in templates.cache.list() for key in of_module(each)})
@@ -139,24 +142,12 @@ class Rollouts:
         return Result(requeue_after=0.0)
 
 
-def strategy_of(release: DatedReleaseMeta) -> str:
-    return release.metadata.annotations.get(names.ROLLOUT_STRATEGY, "")
-
-
 def channels_of(release: DatedReleaseMeta) -> Iterable[ReleaseChannel]:
     """Return the channels of a release."""
     channels = (
         [MANDATORY_CHANNEL] if release.spec.mandatory is not None else [it.channel for it in release.spec.channels]
     )
     return [ReleaseChannel(release.spec.module_name, each) for each in channels]
-
-
-def of_release(change: Change[DatedReleaseMeta]) -> Iterable[ReleaseChannel]:
-    return {key for each in versions(change) for key in channels_of(each)}
-
-
-def of_rollout(change: Change[ModuleRollout]) -> Iterable[ReleaseChannel]:
-    return (key_of(versions(change)[0]),)
 
 
 def owner_of(key: ReleaseChannel) -> str:

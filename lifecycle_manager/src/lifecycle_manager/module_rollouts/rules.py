@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace as with_fields
 
+from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_rollouts.snapshot import RolloutSnapshot
 from lifecycle_manager.module_rollouts.status import Blocker, Progress, status_of, superseded
 from lifecycle_manager.rollout.releases import is_changed_since, is_open, is_way_back, taken_back
@@ -23,6 +24,7 @@ from lifecycle_manager_api import (
     ModuleRollout,
     ModuleRolloutSpec,
     ModuleRolloutStatus,
+    ModuleTemplate,
     ObjectMeta,
     OwnerReference,
     RolloutStrategySpec,
@@ -77,8 +79,8 @@ def decide(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollou
     """Return the one thing to do next; what it writes is read before the next decision."""
     if seen.ignored:
         return CloseRollouts((), seen.ignored)
-    if is_new_version(seen):
-        return _begin(seen)
+    if seen.release is not None and is_new_version(seen):
+        return _begin(seen, seen.release)
     if closing := _closing(seen):
         return closing
     latest = seen.latest
@@ -89,11 +91,11 @@ def decide(seen: RolloutSnapshot) -> StartRollout | ReleaseVersion | CloseRollou
     return _advance(seen, latest)
 
 
-def _begin(seen: RolloutSnapshot) -> StartRollout | RolloutDone:
+def _begin(seen: RolloutSnapshot, release: DatedReleaseMeta | ModuleTemplate) -> StartRollout | RolloutDone:
     if seen.strategy is None:
         problem = f"RolloutStrategy {seen.strategy_name!r} does not exist: no cluster gets {seen.version}"
         return RolloutDone(problem=problem, requeue_after=INTERVAL_SECONDS)
-    return StartRollout(new_rollout(seen, seen.strategy))
+    return StartRollout(new_rollout(seen, release, seen.strategy))
 
 
 def is_new_version(seen: RolloutSnapshot) -> bool:
@@ -101,7 +103,7 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
 
     A version that was taken back is none. That to which an undo returned is, so that others count as new after it.
     """
-    if seen.release is None or not seen.version:
+    if not seen.version:
         return False
     latest = seen.latest
     if latest is not None and latest.spec.undoes and is_completed(latest) and latest.spec.version == seen.version:
@@ -115,21 +117,11 @@ def is_new_version(seen: RolloutSnapshot) -> bool:
     return latest.spec.version != seen.version and seen.version not in taken_back(seen.rollouts)
 
 
-def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleRollout:
+def new_rollout(
+    seen: RolloutSnapshot, release: DatedReleaseMeta | ModuleTemplate, strategy: RolloutStrategySpec
+) -> ModuleRollout:
     """Return the rollout of the channel's version; it goes on with an undo whose ModuleTemplate is known by now."""
-    latest, release = seen.latest, seen.release
-    revision = _next_revision(seen)
-    owner = (
-        OwnerReference(
-            api_version=release.api_version,
-            kind=release.kind,
-            name=release.metadata.name,
-            uid=release.metadata.uid,
-            controller=True,
-        )
-        if release is not None
-        else None
-    )
+    latest, revision, owner = seen.latest, _next_revision(seen), release.metadata
     content = seen.target.content if seen.target is not None else ""
     spec = ModuleRolloutSpec(
         module_name=seen.key.module,
@@ -147,7 +139,11 @@ def new_rollout(seen: RolloutSnapshot, strategy: RolloutStrategySpec) -> ModuleR
             name=joined_name(seen.key.module, f"{seen.key.channel}-{revision}"),
             namespace=names.KCP_NAMESPACE,
             labels={names.MODULE_NAME: seen.key.module, names.CHANNEL: seen.key.channel},
-            owner_references=(owner,) if owner is not None else (),
+            owner_references=(
+                OwnerReference(
+                    api_version=release.api_version, kind=release.kind, name=owner.name, uid=owner.uid, controller=True
+                ),
+            ),
         ),
         spec=spec,
     )
@@ -286,8 +282,6 @@ def _releases(
 
 
 def _requeue_after(waves: Sequence[WaveProgress], status: ModuleRolloutStatus, now: datetime) -> float:
-    again = min((each.again for each in waves if each.again is not None and each.again > now), default=None)
     interval = INTERVAL_SECONDS if status.phase == "Completed" else ACTIVE_SECONDS
-    if again is None:
-        return interval
-    return min(interval, max(0.1, (again - now) / timedelta(seconds=1)))
+    waits = ((each.again - now) / timedelta(seconds=1) for each in waves if each.again is not None and each.again > now)
+    return max(0.1, min([interval, *waits]))

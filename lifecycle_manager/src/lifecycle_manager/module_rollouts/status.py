@@ -125,12 +125,8 @@ def _failed(progress: Progress, before: Sequence[FailedCluster]) -> tuple[Failed
     failed = {kyma for wave in progress.waves for kyma, standing in wave.standings.items() if standing == "failed"}
     place = {each.kyma: index for index, each in enumerate(before)}
     ordered = sorted(progress.clusters, key=lambda each: (place.get(each.kyma, len(place)), each.kyma))
-    return tuple(_failed_cluster(each) for each in ordered if each.kyma in failed)
-
-
-def _failed_cluster(cluster: Cluster) -> FailedCluster:
-    message = shortened(cluster.message, MAX_MESSAGE_LENGTH)
-    return FailedCluster(kyma=cluster.kyma, wave=cluster.wave, reason=cluster.failure, message=message)
+    shown = ((each, shortened(each.message, MAX_MESSAGE_LENGTH)) for each in ordered if each.kyma in failed)
+    return tuple(FailedCluster(kyma=it.kyma, wave=it.wave, reason=it.failure, message=why) for it, why in shown)
 
 
 def _expected_end(rollout: ModuleRollout, progress: Progress, updated: int) -> datetime | None:

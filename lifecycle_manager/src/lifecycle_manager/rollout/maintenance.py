@@ -125,17 +125,12 @@ def read_policy(path: Path) -> MaintenancePolicy:
     for window in (policy.default, *(window for rule in policy.rules for window in rule.windows)):
         for text in (window.begin, window.end):
             _time_of(text)
-    for rule in policy.rules:
-        for expression, _ in rule.match.expressions():
-            _check_expression(expression)
+    for expression, _ in (each for rule in policy.rules for each in rule.match.expressions()):
+        try:
+            re.compile(expression)
+        except re.error as error:
+            raise PolicyUnreadable(f"maintenance policy: invalid regular expression {expression!r}: {error}") from None
     return policy
-
-
-def _check_expression(expression: str) -> None:
-    try:
-        re.compile(expression)
-    except re.error as error:
-        raise PolicyUnreadable(f"maintenance policy: invalid regular expression {expression!r}: {error}") from None
 
 
 def _time_of(text: str) -> time:

@@ -71,12 +71,7 @@ def channel_of(manifest: Manifest) -> str:
     return manifest.metadata.labels.get(names.CHANNEL, "")
 
 
-def _module_of_channel(manifest: Manifest) -> Iterable[str]:
-    if channel_of(manifest):
-        yield module_of_manifest(manifest)
-
-
-MANIFESTS_BY_MODULE: Index[Manifest] = Index("module", _module_of_channel)
+MANIFESTS_BY_MODULE: Index[Manifest] = Index("module", lambda it: (module_of_manifest(it),) if channel_of(it) else ())
 """Manifests about which rollouts may decide, by the module."""
 
 

@@ -155,7 +155,8 @@ class WavePlan:
 
     def failures_among(self, failed: Sequence[Cluster], clusters: int) -> int:
         """Return how many of the failed clusters count: with a share those whose reason another one has, too."""
-        if not _is_share(self.rules.max_failures) or 2 * len(failed) >= clusters:
+        is_number = not str(self.rules.max_failures).endswith("%")
+        if is_number or 2 * len(failed) >= clusters:
             return len(failed)
         return sum(count for count in Counter(each.failure for each in failed).values() if count > 1)
 
@@ -302,9 +303,8 @@ def _advanced(
     if previous is not None and not previous.is_completed:
         return replace(wave, waits_for=f"wave {previous.plan.name} to be completed")
     if not wave.is_begun:
-        if (
-            waiting := _waiting_to_begin(wave, previous, now, is_approved=is_approved, is_failing=is_failing)
-        ) is not None:
+        waiting = _waiting_to_begin(wave, previous, now, is_approved=is_approved, is_failing=is_failing)
+        if waiting is not None:
             return waiting
         wave = replace(wave, status=msgspec.structs.replace(wave.status, started_at=now))
     return _settled(wave, now, is_failing=is_failing)
@@ -357,11 +357,6 @@ def _waiting(wave: WaveProgress) -> tuple[str, ...]:
     return tuple(sorted(kyma for kyma, standing in wave.standings.items() if standing == "waiting"))
 
 
-def _is_share(amount: int | str) -> bool:
-    return isinstance(amount, str) and amount.endswith("%")
-
-
 def _amount(amount: int | str, clusters: int, *, rounding: Callable[[float], int]) -> int:
-    if _is_share(amount):
-        return rounding(clusters * int(str(amount)[:-1]) / 100)
-    return int(amount)
+    text = str(amount)
+    return rounding(clusters * int(text[:-1]) / 100) if text.endswith("%") else int(text)
