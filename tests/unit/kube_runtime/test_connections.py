@@ -1,6 +1,8 @@
 """One connection to a server stays warm; those that only a burst needed are closed soon after it."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,6 +31,8 @@ class Door:
     waiting: int = 0
     answers_each: int | None = None
     """After so many answers a connection is closed by the next request."""
+    resets: bool = False
+    """Whether it is closed by a reset, as of a balancer that has forgotten it, and not by its end."""
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
 
@@ -47,6 +51,9 @@ class Door:
             while True:
                 await reader.readuntil(b"\r\n\r\n")
                 if answered == self.answers_each:
+                    if self.resets:
+                        made = writer.get_extra_info("socket")
+                        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     break
                 self.waiting += 1
                 await self.may_answer.wait()
@@ -122,9 +129,10 @@ async def test_burst_finds_the_connections_of_the_one_before_until_they_are_clos
         await burst(door, client)
 
 
+@pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("attempts", [1, 4])
-async def test_patch_is_sent_once_more_where_the_server_closed_the_idle_connection(attempts: int) -> None:
-    door = Door(answers_each=1)
+async def test_patch_is_sent_once_more_where_the_idle_connection_was_closed(attempts: int, resets: bool) -> None:
+    door = Door(answers_each=1, resets=resets)
     door.may_answer.set()
     async with door.serving(), await door.client(attempts=attempts) as client:
         for _ in range(2):

@@ -344,11 +344,14 @@ def _cut(response: aiohttp.ClientResponse) -> None:
 
 
 def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int) -> bool:
-    """Tell whether a warm connection was closed under a patch, which can be sent again at once: it does the same.
+    """Tell whether a warm connection was closed or reset under a patch, which can be sent again at once.
 
-    That is one more attempt, beside those for a server that asks to try again later.
+    It does the same then, as what aiohttp itself sends again. That is one more attempt, beside those for a server that
+    asks to try again later.
     """
-    return isinstance(error.__cause__, aiohttp.ServerDisconnectedError) and method == "PATCH" and attempt == 1
+    is_closed = isinstance(error.__cause__, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
+    was_open = is_closed and not isinstance(error.__cause__, aiohttp.ClientConnectorError)
+    return was_open and method == "PATCH" and attempt == 1
 
 
 def _is_distrusted(error: ClusterUnreachable) -> bool:
