@@ -19,6 +19,7 @@ from kyma_local.ports import free_port
 from kyma_local.starting import PortTaken, start_server
 from lifecycle_manager.module_sources import DownloadFailed
 from tests.debian import NoPackage, find_program
+from tests.serving import serving
 
 PACKAGE = "docker-registry"
 NAME, PASSWORD = "puller", "keep out"
@@ -138,16 +139,8 @@ class BlobServer:
 @asynccontextmanager
 async def blob_server() -> AsyncIterator[BlobServer]:
     server = BlobServer()
-    application = web.Application()
-    application.add_routes([web.get("/v2/{path:.*}", server.answer)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server.host = f"127.0.0.1:{runner.addresses[0][1]}"
+    async with serving(server.answer) as server.host:
         yield server
-    finally:
-        await runner.cleanup()
 
 
 def _configuration(directory: Path, host: str, private: bool) -> str:

@@ -22,6 +22,7 @@ from yarl import URL
 from kube_runtime.client.kubeconfig import KubeconfigPolicy, connection_from_kubeconfig
 from kube_runtime.client.tls import tls_context
 from kyma_local.ports import free_port
+from tests.kubeconfigs import kubeconfig
 
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 
@@ -137,12 +138,7 @@ class Proxy:
         return len(self._watches)
 
     def kubeconfig(self, **user: str) -> dict[str, Any]:
-        return {
-            "current-context": "proxy",
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}],
-            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
-            "users": [{"name": "user", "user": user}],
-        }
+        return kubeconfig(user, server=self.url)
 
     @contextmanager
     def answering(self, rule: Rule) -> Iterator[None]:

@@ -11,6 +11,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from tests.chaos.proxy import Proxy, status
+from tests.kubeconfigs import kubeconfig
 from tests.waiting import eventually
 
 
@@ -40,13 +41,10 @@ async def server() -> Server:
 async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
     http = web.Server(server.serve, handler_cancellation=True)
     listener = await asyncio.get_running_loop().create_server(http, "127.0.0.1", 0)
-    kubeconfig = tmp_path / "kubeconfig"
+    file = tmp_path / "kubeconfig"
     port = listener.sockets[0].getsockname()[1]
-    cluster = {"server": f"http://127.0.0.1:{port}"}
-    contexts = [{"name": "c", "context": {"cluster": "c"}}]
-    document = {"current-context": "c", "contexts": contexts, "clusters": [{"name": "c", "cluster": cluster}]}
-    kubeconfig.write_bytes(msgspec.json.encode(document))
-    async with Proxy.start(kubeconfig) as running:
+    file.write_bytes(msgspec.json.encode(kubeconfig({}, server=f"http://127.0.0.1:{port}")))
+    async with Proxy.start(file) as running:
         yield running
     listener.close()
     await http.shutdown(0)

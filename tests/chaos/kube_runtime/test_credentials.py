@@ -21,6 +21,7 @@ from tests.chaos.kube_runtime.following import change_everything, following, pop
 from tests.chaos.proxy import Answer, Asked, Proxy, status
 from tests.chaos.servers import Servers
 from tests.kinds import SERVICE_ACCOUNTS
+from tests.kubeconfigs import kubeconfig
 from tests.waiting import eventually
 
 RBAC = "rbac.authorization.k8s.io"
@@ -52,13 +53,7 @@ async def client_with(
     ca = base64.b64encode(servers.cluster.ca.certificate_pem).decode()
     cluster: dict[str, Any] = {"server": server or servers.cluster.server}
     cluster |= {} if server else {"certificate-authority-data": ca}
-    document = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": cluster}],
-        "users": [{"name": "u", "user": user}],
-    }
-    policy = KubeconfigPolicy.permissive()
+    document, policy = kubeconfig(user, **cluster), KubeconfigPolicy.permissive()
     async with await Client.from_kubeconfig(document, options=options, policy=policy) as made:
         yield made
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from kube_crds import ObjectMetadata
 from kube_runtime import Change, Client, Index, Informer, ObjectKey, Resource
 from kube_runtime.finalizers import remove_finalizers
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
 Changes = list[tuple[str, str | None, str | None]]
@@ -61,7 +62,7 @@ async def test_informer_lists_in_pages_and_follows(client: Client, namespace: st
         await client.merge_patch(CONFIG_MAPS, "cm-0", {"data": {"value": "2"}}, namespace)
         await client.delete(CONFIG_MAPS, "cm-1", namespace)
         await client.create(CONFIG_MAPS, config_map("cm-9", "1"), namespace, field_manager="test")
-        await until(lambda: len(changes) == 3)
+        await eventually(lambda: len(changes) == 3)
 
     assert changes == [("cm-0", "1", "2"), ("cm-1", "1", None), ("cm-9", None, "1")]
     known = informer.cache.get(ObjectKey(namespace, "cm-0"))
@@ -81,12 +82,12 @@ async def test_selector_and_index(client: Client, namespace: str) -> None:
         for name, team in (("a", "red"), ("b", "blue"), ("c", "red")):
             await client.create(CONFIG_MAPS, config_map(name, "1", team=team), namespace, field_manager="test")
         await client.create(CONFIG_MAPS, config_map("d", "1"), namespace, field_manager="test")
-        await until(lambda: len(informer.cache) == 3)
+        await eventually(lambda: len(informer.cache) == 3)
         assert [item["metadata"]["name"] for item in informer.cache.by_index("team", "red")] == ["a", "c"]
 
         await client.merge_patch(CONFIG_MAPS, "a", {"metadata": {"labels": {"team": "blue"}}}, namespace)
         await client.merge_patch(CONFIG_MAPS, "c", {"metadata": {"labels": {"team": None}}}, namespace)
-        await until(lambda: not informer.cache.by_index("team", "red"))
+        await eventually(lambda: not informer.cache.by_index("team", "red"))
         assert len(informer.cache.by_index("team", "blue")) == 2
 
 
@@ -109,7 +110,7 @@ async def test_handler_that_fails_stops_nobody(
     changes = recorded(informer)
     async with following(informer):
         await client.create(CONFIG_MAPS, config_map("a", "1"), namespace, field_manager="test")
-        await until(lambda: changes)
+        await eventually(lambda: changes)
     assert "a handler of configmaps failed" in caplog.text
 
 
@@ -119,7 +120,7 @@ async def test_objects_are_reported_again_at_an_interval_without_a_request(clien
     reminded: list[bool] = []
     informer.on_change(lambda change: reminded.append(change.is_resync))
     async with following(informer):
-        await until(lambda: len(reminded) >= 4)
+        await eventually(lambda: len(reminded) >= 4)
     assert reminded[0] is False
     assert all(reminded[1:])
 
@@ -139,7 +140,7 @@ async def test_change_arrives_within_milliseconds(client: Client, namespace: str
             name = f"cm-{number}"
             await client.create(CONFIG_MAPS, config_map(name, "1"), namespace, field_manager="test")
             answered = time.perf_counter()
-            await until(lambda name=name: name in arrived, every=0.0005)  # type: ignore[misc]
+            await eventually(partial(arrived.__contains__, name), every=0.0005)
             delays.append(arrived[name] - answered)
     assert min(delays) < 0.05, "it is reported as it comes, and not when somebody looks"
 
@@ -148,7 +149,7 @@ async def test_missing_rights_or_kinds_are_reported(client: Client) -> None:
     nothing = Resource.dynamic("nowhere.example.com", "v1", "Nothing", "nothings", namespaced=True)
     informer = Informer(client, nothing)
     task = asyncio.create_task(informer.run())
-    await until(lambda: informer.last_error)
+    await eventually(lambda: informer.last_error)
     with pytest.raises(TimeoutError, match="could not be listed") as failed:
         await informer.wait_synced(0.05)
     task.cancel()
@@ -175,8 +176,8 @@ async def test_object_is_gone_with_its_last_finalizer_before_the_watch_shows_it(
     known: list[dict[str, Any] | None] = []
     informer.on_change(lambda _: known.append(informer.get(key)), replay=False)
     async with following(informer):
-        await until(lambda: informer.cache.get(key) is None)
+        await eventually(lambda: informer.cache.get(key) is None)
         assert known[-1] is None
         made = await client.create(CONFIG_MAPS, config_map("held", "2"), namespace, field_manager="test")
-        await until(lambda: informer.get(key) == made)
+        await eventually(lambda: informer.get(key) == made)
     assert all(each in (None, made) for each in known)

@@ -9,6 +9,7 @@ from pathlib import Path
 from aiohttp import web
 
 from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
+from tests.serving import serving
 
 _CA = create_local_ca()
 
@@ -24,7 +25,7 @@ class FileServer:
         return f"{self.base}/{name}"
 
     async def serve(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
+        name = request.match_info["path"]
         if name not in self.files:
             raise web.HTTPNotFound
         return web.Response(text=self.files[name])
@@ -40,13 +41,8 @@ def write_ca(folder: Path) -> Path:
 @asynccontextmanager
 async def file_server(folder: Path) -> AsyncIterator[FileServer]:
     server = FileServer()
-    application = web.Application()
-    application.add_routes([web.get("/{name}", server.serve)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*write_key_pair(issue_for(_CA, "localhost"), folder, "links"))
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    server.base = f"https://localhost:{runner.addresses[0][1]}"
-    yield server
-    await runner.cleanup()
+    async with serving(server.serve, context, name="localhost") as host:
+        server.base = f"https://{host}"
+        yield server

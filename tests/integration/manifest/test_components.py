@@ -38,6 +38,7 @@ from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
 from tests.bundles import BUNDLE, bundle
 from tests.clusters import simulated_client, simulated_control_plane
+from tests.kubeconfigs import kubeconfig
 from tests.registries import NAME, PASSWORD, NoRegistry, no_link, packed, push, put_manifest, real_registry
 from tests.waiting import eventually
 
@@ -279,14 +280,9 @@ async def prepare(kcp: Client, skr: Client, host: str) -> None:
     """Put a cluster, and the registry's credentials, into the control plane."""
     logins = {"auths": {host: {"username": NAME, "password": PASSWORD}}}
     registry = {"metadata": {"name": "registry"}, "data": {".dockerconfigjson": encoded(logins)}}
-    kubeconfig = {
-        "current-context": "skr",
-        "contexts": [{"name": "skr", "context": {"cluster": "skr", "user": "user"}}],
-        "clusters": [{"name": "skr", "cluster": {"server": skr.server}}],
-        "users": [{"name": "user", "user": {}}],
-    }
+    config = encoded(kubeconfig({}, server=skr.server))
     labels = {names.KYMA_NAME: "demo", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    access = {"metadata": {"name": "kubeconfig-demo", "labels": labels}, "data": {"config": encoded(kubeconfig)}}
+    access = {"metadata": {"name": "kubeconfig-demo", "labels": labels}, "data": {"config": config}}
     for secret in (registry, access):
         await kcp.create(SECRETS, secret, KCP, field_manager="operator")
     spec = {"channel": "regular", "modules": [{"name": "telemetry", "managed": True}]}

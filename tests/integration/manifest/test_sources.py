@@ -6,7 +6,6 @@ import hashlib
 import io
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,12 @@ from lifecycle_manager.module_sources import (
     source_in,
 )
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, no_link, packed, push, real_registry
+from tests.serving import Handler, serving
 
 REPOSITORY = "modules/component-descriptors/kyma-project.io/module/telemetry"
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
 OTHER_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "two"}})
 ACCESS = "https://registry.example.com/modules kcp-system/pull"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def layer(host: str, digest: str, **changed: Any) -> Any:
@@ -70,18 +69,6 @@ async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 def names_in(found: ModuleObjects) -> list[str]:
     return [each.name for each in found.objects]
-
-
-@asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
-    """Serve one handler on loopback for whatever is asked; give the host."""
-    application = web.Application()
-    application.add_routes([web.get("/{path:.*}", handler)])
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
 
 
 @pytest.mark.parametrize("private", [False, True])

@@ -27,6 +27,8 @@ from lifecycle_manager.contract import resources
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, MODULE_TEMPLATES, SYNC_RESOURCES
 from lifecycle_manager_api import ApiObject, as_document
 from tests import builders
+from tests.kubeconfigs import kubeconfig
+from tests.serving import serving
 from tests.waiting import eventually
 
 KINDS: tuple[Resource[Any], ...] = tuple(
@@ -104,26 +106,11 @@ def text(resource: Resource[Any], name: str, version: int, depth: int = 0) -> by
 
 
 @asynccontextmanager
-async def serving(server: Server, **options: Any) -> AsyncIterator[Client]:
-    app = web.Application()
-    app.router.add_get("/{path:.*}", server.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    config = {
-        "current-context": "a",
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "a", "user": {}}],
-    }
-    try:
-        async with await Client.from_kubeconfig(
-            config, options=ClientOptions(**options), policy=KubeconfigPolicy.permissive()
-        ) as client:
+async def client_of(server: Server, **options: Any) -> AsyncIterator[Client]:
+    async with serving(server.answer, handler_cancellation=True) as host:
+        document, policy = kubeconfig({}, server=f"http://{host}"), KubeconfigPolicy.permissive()
+        async with await Client.from_kubeconfig(document, options=ClientOptions(**options), policy=policy) as client:
             yield client
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager
@@ -146,7 +133,7 @@ async def test_nested_object_of_any_watched_kind_hides_no_other(resource: Resour
 
     server = Server()
     server.texts = {name: text(resource, name, 1) for name in ("a", "b", "c")}
-    async with serving(server) as client:
+    async with client_of(server) as client:
         async with following(client, resource) as informer:
             for line in (text(resource, "b", 101, depth), text(resource, "c", 102)):
                 server.lines.put_nowait(b'{"type":"MODIFIED","object":%s}' % line)
@@ -170,7 +157,7 @@ async def test_large_objects_are_listed_in_smaller_pages(monkeypatch: pytest.Mon
     monkeypatch.setattr(reading, "MAX_PAGE_BYTES", 3_000)
     server = Server()
     server.texts = {f"{number:03}": text(SYNC_RESOURCES, f"{number:03}", 1) for number in range(40)}
-    async with serving(server) as client, following(client, SYNC_RESOURCES) as informer:
+    async with client_of(server) as client, following(client, SYNC_RESOURCES) as informer:
         assert len(informer.cache) == 40
         assert len(await client.list_revisions(SYNC_RESOURCES)) == 40
     assert min(server.limits) > 1
@@ -185,7 +172,7 @@ async def test_few_large_objects_cost_small_pages_only_where_they_are() -> None:
     server.texts = {f"{number:04}": text(SYNC_RESOURCES, f"{number:04}", 1) for number in range(1_000)}
     large = text(SYNC_RESOURCES, "large", 1, depth=400)
     server.texts |= {f"{number:04}-large": large for number in (0, 1, 2, 3, 250, 999)}
-    async with serving(server, qps=0) as client:
+    async with client_of(server, qps=0) as client:
         limits = JsonLimits(max_bytes=35_000, max_nodes=10_000, max_depth=None)
         found = await listed(client, SYNC_RESOURCES, limits)
     assert len(found) == len(server.texts)
@@ -201,7 +188,7 @@ async def test_empty_pages_without_end_are_refused_at_the_first() -> None:
 
     server = Endless()
     limits = JsonLimits(1_000_000, 100_000)
-    async with serving(server) as client, asyncio.timeout(10):
+    async with client_of(server) as client, asyncio.timeout(10):
         for read in (
             client.list(KYMAS),
             client.list_revisions(KYMAS),
@@ -220,7 +207,7 @@ async def test_pages_of_one_small_object_end_too() -> None:
 
     server = Endless()
     limits = JsonLimits(1_000_000, 100_000)
-    async with serving(server, max_list_bytes=1024 * 1024, qps=0) as client, asyncio.timeout(10):
+    async with client_of(server, max_list_bytes=1024 * 1024, qps=0) as client, asyncio.timeout(10):
         with pytest.raises(ResponseTooLarge):
             await listed(client, KYMAS, limits)
     assert len(server.limits) <= 65

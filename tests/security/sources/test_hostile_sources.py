@@ -6,9 +6,9 @@ import ssl
 import time
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,8 @@ from kyma_oci.limits import MAX_MEMBERS
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy, SourceNotAllowed
 from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
 from tests.registries import digest_of, no_link
+from tests.serving import Handler
+from tests.serving import serving as serve_any
 
 MANY = bytes(64 * 1024 * 1024)
 ENCODED: dict[str, Callable[[], bytes]] = {  # made when asked for: each worker imports this
@@ -42,7 +44,7 @@ ENCODED: dict[str, Callable[[], bytes]] = {  # made when asked for: each worker 
 CONFIG_MAP = dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}).encode()
 OURS, THEIRS = Login("ours", "secret"), Login("theirs", "guessed")
 EMPTY_MEMBER = gzip.compress(b"", 9)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+serving = partial(serve_any, name="localhost")
 
 
 @pytest.fixture
@@ -57,18 +59,6 @@ def certificate(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "crt", tmp_path / "key")
     return server, ssl.create_default_context(cafile=str(tmp_path / "ca"))
-
-
-@asynccontextmanager
-async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve one handler on loopback; give the host."""
-    application = web.Application()
-    application.add_routes([web.get("/{path:.*}", handler)])
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    yield f"localhost:{runner.addresses[0][1]}"
-    await runner.cleanup()
 
 
 def layer(scheme: str, host: str, content: bytes = CONFIG_MAP, path: str = "modules/one") -> Layer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kube_runtime import Causes, Change, Client, Index, Manager, ObjectKey, Result
 from tests.kinds import CONFIG_MAPS, SECRETS
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 _, DECLARATION, _ = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
 NAMESPACE, TEAM = "default", "team"
@@ -67,10 +67,10 @@ async def test_controller_is_triggered_by_its_kind_another_kind_and_a_signal(cli
     setup(manager)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(stopping))
-        await until(lambda: [name for name, _, _ in seen] == ["thing-of-red"])
+        await eventually(lambda: [name for name, _, _ in seen] == ["thing-of-red"])
         await client.apply(SECRETS, "red", {}, NAMESPACE, field_manager="test")
-        await until(lambda: seen[1:] == [("thing-of-red", (TEAM,), 2)])
+        await eventually(lambda: seen[1:] == [("thing-of-red", (TEAM,), 2)])
         signal = ClusterReachable("thing-of-red")
         assert manager.publish(signal) == 1
-        await until(lambda: seen[2:] == [("thing-of-red", (signal,), 3)])
+        await eventually(lambda: seen[2:] == [("thing-of-red", (signal,), 3)])
         stopping.set()

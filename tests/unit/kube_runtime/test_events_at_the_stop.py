@@ -7,7 +7,7 @@ import pytest
 from kube_runtime import Client, EventRecorder
 from kube_simulation import NeverAnswer, SimulatedCluster
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 ABOUT = {"metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
 
@@ -21,7 +21,7 @@ async def test_event_whose_request_was_cancelled_by_the_stop_is_sent_once(
     with cluster.ruled_by(unanswered):
         running = asyncio.create_task(recorder.run())
         recorder.record(CONFIG_MAPS, ABOUT, "Stopped", "while it was recorded")
-        await until(lambda: unanswered.seen)
+        await eventually(lambda: unanswered.seen)
         running.cancel()
         await asyncio.wait([running])
     assert [each["reason"] for each in cluster.objects() if each["kind"] == "Event"] == ["Stopped"]

@@ -16,7 +16,7 @@ from kube_runtime import (
     TerminalError,
 )
 from kube_runtime.leases import LeaseLost
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 
 class NoAccess(Exception):
@@ -58,9 +58,9 @@ class Failing:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self._controller.run())
             self._controller.enqueue("a")
-            await until(lambda: bool(self._controller.failures))
+            await eventually(lambda: bool(self._controller.failures))
             self._errors = ()
-            await until(lambda: not self._controller.failures)
+            await eventually(lambda: not self._controller.failures)
             await self._controller.shutdown(grace_seconds=10)
             await running
 

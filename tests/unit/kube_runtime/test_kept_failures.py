@@ -23,7 +23,7 @@ from kube_runtime import (
 from kube_runtime.client.circuit import Circuit
 from kube_runtime.exceptions import TerminalError
 from tests.unit.kube_runtime.test_workers import running
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 
 class Answer:
@@ -70,7 +70,7 @@ async def test_answer_over_which_a_reconcile_fails_is_freed_at_once(error: type[
 
     async with running(reconcile) as workers:
         workers.queue.add("a")
-        await until(lambda: len(server.answers) > 0 and server.kept == 0)
+        await eventually(lambda: len(server.answers) > 0 and server.kept == 0)
 
 
 async def test_answer_over_which_a_step_fails_is_freed_at_once() -> None:

@@ -5,7 +5,6 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,10 @@ from kube_runtime.client.credentials import FixedHeaders, TokenFile, bearer
 from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
 from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings, tls_context
-from tests.unit.kube_runtime.until import until
+from tests.kubeconfigs import SECRET, kubeconfig
+from tests.waiting import eventually
 
-SECRET = "very-secret-token"
 STRICT = KubeconfigPolicy.strict()
-
-
-def kubeconfig(user: Mapping[str, Any] | None = None, /, **cluster: Any) -> dict[str, Any]:
-    return {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://k.example:6443", **cluster}}],
-        "users": [{"name": "u", "user": {"token": SECRET} if user is None else dict(user)}],
-    }
 
 
 async def read(document: Any, policy: KubeconfigPolicy = STRICT) -> Connection:
@@ -158,14 +148,17 @@ async def test_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert not FixedHeaders(bearer("x")).refused()
 
 
-async def test_pod_finds_its_own_cluster(tmp_path: Path) -> None:
+async def test_pod_finds_its_own_cluster_and_reaches_it_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     (tmp_path / "ca.crt").write_bytes(b"PEM")
     (tmp_path / "token").write_text(SECRET)
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
 
     connection = connection_in_cluster(environment, tmp_path)
 
-    assert connection.server == "https://[fd00::1]:443"
+    assert (connection.server, connection.proxy) == ("https://[fd00::1]:443", None)
     assert await connection.credentials.headers() == {"Authorization": f"Bearer {SECRET}"}
     with pytest.raises(KubeconfigInvalid, match="KUBECONFIG is not set"):
         connection_in_cluster({}, tmp_path)
@@ -219,7 +212,7 @@ async def test_plugin_that_is_refused_while_it_is_asked_gives_its_answer_to_ever
     os.mkfifo(go)
     credentials = PluginCredentials(plugin_that_prints(tmp_path, '{"token": "new"}', f"touch {started}; cat {go}"))
     asking = [asyncio.create_task(credentials.headers())]
-    await until(started.exists)
+    await eventually(started.exists)
     credentials.refused()
     asking.append(asyncio.create_task(credentials.headers()))
     await asyncio.to_thread(go.write_text, "")

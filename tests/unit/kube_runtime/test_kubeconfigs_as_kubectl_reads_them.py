@@ -27,7 +27,7 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.tls import TlsSettings, tls_context
 from kyma_certs import KeyPair, create_ca
-from tests.unit.kube_runtime.test_kubeconfig import kubeconfig
+from tests.kubeconfigs import kubeconfig
 
 PERMISSIVE, STRICT = KubeconfigPolicy.permissive(), KubeconfigPolicy.strict()
 VERSION = "client.authentication.k8s.io/v1"

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, ResponseInvalid
 from kube_runtime.client.bodies import PART_BYTES, RequestBody
 from kube_runtime.client.limits import FREE_BYTES, MIB, AnswerMemory
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
+from tests.kubeconfigs import kubeconfig
+from tests.serving import serving
+from tests.waiting import eventually
 
 
 def test_large_answers_share_the_memory_and_small_ones_are_always_read() -> None:
@@ -43,17 +44,13 @@ async def test_server_that_does_not_end_its_answers_fills_no_more_than_its_share
         await ends.wait()
         return response
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    async with TestServer(app) as server:
-        cluster = {"name": "c", "cluster": {"server": str(server.make_url("/")).rstrip("/")}}
-        context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-        config = {"current-context": "c", "contexts": [context], "clusters": [cluster], "users": [{"name": "u"}]}
+    async with serving(answer) as host:
+        config = kubeconfig({}, server=f"http://{host}")
         policy, memory = KubeconfigPolicy(allow_insecure=True), AnswerMemory(4 * MIB, 2 * MIB)
         options = ClientOptions(answer_memory=memory)
         async with await Client.from_kubeconfig(config, options=options, policy=policy) as client:
             reading = [asyncio.ensure_future(client.get(CONFIG_MAPS, "x", "y")) for _ in range(5)]
-            await until(lambda: sent == 5 and sum(each.done() for each in reading) == 3)
+            await eventually(lambda: sent == 5 and sum(each.done() for each in reading) == 3)
             refused = [each.exception() for each in reading if each.done()]
             assert {type(each) for each in refused} == {ResponseInvalid}
             ends.set()

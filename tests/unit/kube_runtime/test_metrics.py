@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import Causes, ClusterUnreachable, Result, RetryPolicy, RuntimeMetrics
 from kube_runtime.controller import ControllerOptions, Workers
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 
 async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards_know() -> None:
@@ -31,7 +31,7 @@ async def test_what_a_controller_does_is_exposed_under_the_names_that_dashboards
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(controller.run())
         controller.queue.add("a")
-        await until(lambda: metrics.controller("things", 2).results["success"])
+        await eventually(lambda: metrics.controller("things", 2).results["success"])
         await controller.shutdown(60)
 
     lines = set(generate_latest(registry).decode().splitlines())

@@ -64,7 +64,10 @@ async def a_cluster(simulation: Simulation, *pages: str) -> AsyncIterator[tuple[
         yield cluster, client
 
 
-async def test_operator_comes_to_rest_after_child_and_status_are_written(simulation: Simulation) -> None:
+async def test_operator_comes_to_rest_and_logs_one_line_for_what_it_wrote(
+    simulation: Simulation, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kube_runtime.operator")
     operator, calls = Operator("pages"), 0
 
     @operator.reconciles(Page, owns=[CONFIG_MAPS], every=0.01)
@@ -83,24 +86,6 @@ async def test_operator_comes_to_rest_after_child_and_status_are_written(simulat
         for each in cluster.requests(lambda each: each.is_write and each.manager == "pages")
     ]
     assert written == [("configmaps", ""), ("pages.pages.example.com", "status")]
-
-
-async def test_log_has_the_kinds_and_one_line_for_a_reconcile_that_changed_something(
-    simulation: Simulation, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "kube_runtime.operator")
-    operator, calls = Operator("pages"), 0
-
-    @operator.reconciles(Page, owns=[CONFIG_MAPS], every=0.01)
-    async def reconcile(page: Page, owner: Owner[Page]) -> None:
-        nonlocal calls
-        calls += 1
-        await owner.apply(CONFIG_MAPS, {})
-        shown = Condition(type="Shown", status="True", reason="Applied", message="")
-        await owner.write_status(PageStatus(conditions=owner.conditions(shown)))
-
-    async with a_cluster(simulation, "hi") as (_, client), operator.running(client):
-        await eventually(lambda: calls >= 5)
     assert [each.getMessage() for each in caplog.records if each.name == "kube_runtime.operator"] == [
         "pages reconciles Page (pages.example.com/v1) in all namespaces",
         "Page default/hi: applied ConfigMap hi, wrote the status",

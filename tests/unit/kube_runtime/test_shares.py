@@ -27,7 +27,7 @@ from kube_runtime.controller.queue import QueueShutDown
 from kube_runtime.metrics import QueueMetrics
 from kube_simulation import NeverAnswer, serve_simulation
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.01, rate=0)
 STALLED = tuple(f"stalled-{number}" for number in range(7))
@@ -81,21 +81,21 @@ async def test_seven_clusters_that_stall_delay_no_event_of_another(priority: Pri
         controller.reconciles(reconcile)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(manager.run(stopping))
-            await until(lambda: manager.working)
+            await eventually(lambda: manager.working)
             for number in range(KEYS_EACH):
                 for cluster in STALLED:
                     controller.enqueue((cluster, number), priority=priority)
-            await until(lambda: all(under_way[each] for each in STALLED))
+            await eventually(lambda: all(under_way[each] for each in STALLED))
             for number in range(KEYS_EACH):
                 for cluster in HEALTHY:
                     controller.enqueue((cluster, number), priority=Priority.EVENT)
 
-            await until(lambda: all(reconciled[each] == KEYS_EACH for each in HEALTHY), within=5)
+            await eventually(lambda: all(reconciled[each] == KEYS_EACH for each in HEALTHY), within=5)
             assert not any(reconciled[each] for each in STALLED)
             for name in STALLED:
                 simulation.cluster(name).remove_rule(stalling)
             stalling.released.set()
-            await until(lambda: all(reconciled[each] == KEYS_EACH for each in STALLED))
+            await eventually(lambda: all(reconciled[each] == KEYS_EACH for each in STALLED))
             stopping.set()
     assert max(most.values()) == 3
 

@@ -30,7 +30,7 @@ from kube_runtime.metrics import RuntimeMetrics
 from kube_runtime.tracing import exemplar, handed_on, part, present
 from tests.kinds import CONFIG_MAPS
 from tests.unit.diagnostics.recorded import Exported, tracer_with
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 NAMESPACE = "default"
 TRACE = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
@@ -92,7 +92,7 @@ async def running(client: Client, exported: Exported, reconcile: Reconcile | Ste
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(stopping))
-        await until(lambda: manager.working)
+        await eventually(lambda: manager.working)
         yield manager
         stopping.set()
 
@@ -115,7 +115,7 @@ async def test_signal_in_a_trace_makes_the_reconcile_with_steps_and_requests_par
     async with running(client, exported, Steps(client, read)) as manager:
         with manager.traced("verification", TRACE, kyma="demo"):
             assert manager.publish(Written("one")) == 1
-        await until(lambda: "reconcile maps" in exported.names)
+        await eventually(lambda: "reconcile maps" in exported.names)
 
     by_name = {each.name: each for each in exported.spans}
     path = ["verification", "reconcile maps", "Write", "PATCH configmaps"]
@@ -142,13 +142,13 @@ async def test_object_written_as_part_of_a_trace_continues_it_and_other_changes_
 
     async with running(client, exported, reconcile) as manager:
         await client.create(CONFIG_MAPS, config_map("one", "a", TRACE), NAMESPACE, field_manager="test")
-        await until(lambda: reconciled == [TRACE])
+        await eventually(lambda: reconciled == [TRACE])
         await client.merge_patch(CONFIG_MAPS, "one", {"data": {"value": "b"}}, NAMESPACE)
-        await until(lambda: reconciled == [TRACE, ""])
+        await eventually(lambda: reconciled == [TRACE, ""])
         await client.merge_patch(CONFIG_MAPS, "one", config_map("one", "c", OTHER), NAMESPACE)
-        await until(lambda: reconciled == [TRACE, "", OTHER])
+        await eventually(lambda: reconciled == [TRACE, "", OTHER])
         manager.publish(Written("one"))
-        await until(lambda: len(reconciled) == 4)
+        await eventually(lambda: len(reconciled) == 4)
 
     assert exported.names == ["reconcile maps"] * 2
     assert present() == ""
@@ -166,7 +166,7 @@ async def test_retry_and_a_repetition_at_once_stay_in_the_trace_and_the_interval
     async with running(client, exported, reconcile) as manager:
         with manager.traced("verification", TRACE):
             manager.publish(Written("one"))
-        await until(lambda: len(traces) == 3)
+        await eventually(lambda: len(traces) == 3)
         assert traces[0] == traces[1] == traces[2] != ""
         (controller,) = manager.controllers.values()
         assert not controller.waiting_causes(ObjectKey(NAMESPACE, "one"))

@@ -9,7 +9,7 @@ from kube_runtime import Causes, ControllerOptions, Priority, Result
 from kube_runtime.controller import Workers
 from kube_runtime.controller.shared_limit import PLACE_SECONDS, SharedLimit
 from kube_runtime.metrics import ControllerMetrics
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ async def test_more_urgent_key_is_worked_on_while_others_take_long(
         tasks.create_task(controller.run())
         for number in range(50):
             controller.queue.add(f"other-{number}", others)
-        await until(lambda: len(begun) == places)
+        await eventually(lambda: len(begun) == places)
         controller.queue.add("urgent", urgency)
-        await until(lambda: "urgent" in begun)
+        await eventually(lambda: "urgent" in begun)
         controller.queue.add("other-49", urgency)  # one that waits already becomes urgent
-        await until(lambda: "other-49" in begun)
+        await eventually(lambda: "other-49" in begun)
         assert len(begun) == places + 2
         release.set()
         await controller.queue.drained()

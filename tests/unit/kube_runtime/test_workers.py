@@ -20,7 +20,7 @@ from kube_runtime import (
     TerminalError,
 )
 from kube_runtime.controller import ControllerOptions, Workers
-from tests.unit.kube_runtime.until import until
+from tests.waiting import eventually
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
 
@@ -118,10 +118,10 @@ async def test_last_failure_of_a_key_can_be_seen_until_it_goes_well() -> None:
 
     async with running(reconcile) as controller:
         controller.queue.add("a")
-        await until(lambda: controller.failures.get("a") is not None and controller.failures["a"].attempts >= 2)
+        await eventually(lambda: controller.failures.get("a") is not None and controller.failures["a"].attempts >= 2)
         assert controller.failures["a"].error == "ClusterUnreachable: no way to a"
         broken = False
-        await until(lambda: not controller.failures)
+        await eventually(lambda: not controller.failures)
 
 
 async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> None:
@@ -139,7 +139,7 @@ async def test_reconcile_that_takes_too_long_is_stopped_and_tried_again() -> Non
 
     async with running(reconcile, timeout_seconds=0.02, metrics=metrics) as controller:
         controller.queue.add("a")
-        await until(lambda: metrics.controller("test", 3).results["success"] == 1)
+        await eventually(lambda: metrics.controller("test", 3).results["success"] == 1)
 
     assert (stopped, metrics.controller("test", 3).timeouts) == (2, 2)
 
@@ -178,9 +178,9 @@ async def test_terminal_error_is_not_tried_again(caplog: pytest.LogCaptureFixtur
 
     async with running(reconcile) as controller:
         controller.queue.add("a")
-        await until(lambda: "a" in controller.failures)
+        await eventually(lambda: "a" in controller.failures)
         controller.queue.add("b")
-        await until(lambda: "b" in controller.failures)
+        await eventually(lambda: "b" in controller.failures)
 
     assert calls == 2
     assert "nothing to be done" in caplog.text

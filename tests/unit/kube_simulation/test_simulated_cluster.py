@@ -13,7 +13,8 @@ from yarl import URL
 from kube_runtime import Client, ClientOptions, Informer, KubeconfigPolicy, NotFound, NotServed
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
+from tests.kubeconfigs import kubeconfig
+from tests.waiting import eventually
 
 INSECURE = KubeconfigPolicy(allow_insecure=True)
 
@@ -71,7 +72,7 @@ def test_client_that_leaves_during_a_change_ends_its_watch_without_an_error(
             for number in range(8):
                 cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"n{number}"}})
                 await asyncio.sleep(0)
-            await until(lambda: not cluster.open_watches)
+            await eventually(lambda: not cluster.open_watches)
 
     uvloop.run(leave())
     assert [record.exc_text or record.getMessage() for record in caplog.records] == []
@@ -84,7 +85,7 @@ async def test_watch_that_falls_behind_the_history_lists_again(client: Client, c
     for number in range(60):
         document = {"metadata": {"name": f"n{number}"}}
         cluster.answer_to("POST", "/api/v1/namespaces/default/configmaps", document)
-    await until(lambda: len(informer.cache) == 60)
+    await eventually(lambda: len(informer.cache) == 60)
     following.cancel()
     await asyncio.wait([following])
 
@@ -135,12 +136,7 @@ async def test_process_of_its_own_says_where_it_is() -> None:
         assert process.stdout is not None
         async with asyncio.timeout(120):
             started = json.loads(await process.stdout.readline())
-        server = f"{started['address']}/clusters/skr-2"
-        document = {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "k"}}],
-            "clusters": [{"name": "k", "cluster": {"server": server}}],
-        }
+        document = kubeconfig({}, server=f"{started['address']}/clusters/skr-2")
         async with await Client.from_kubeconfig(document, policy=INSECURE, options=ClientOptions(qps=0)) as client:
             await write(client)
             assert (await client.get(CONFIG_MAPS, "one", "default"))["metadata"]["uid"]

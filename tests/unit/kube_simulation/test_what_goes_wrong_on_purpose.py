@@ -34,7 +34,6 @@ from kube_simulation import (
     is_write,
 )
 from tests.kinds import CONFIG_MAPS
-from tests.unit.kube_runtime.until import until
 from tests.waiting import eventually
 
 
@@ -108,7 +107,7 @@ async def test_frozen_reads_and_watches_show_the_past_while_writes_go_on(
         assert [item["metadata"]["name"] for item in listed.items] == ["one"]
         assert listed.resource_version == str(freeze.version)
         assert len(informer.cache) == 1
-    await until(lambda: len(informer.cache) == 2)
+    await eventually(lambda: len(informer.cache) == 2)
     assert informer.cache.get(ObjectKey("default", "one"))["data"] == {"a": "new"}  # type: ignore[index]
     following.cancel()
     await asyncio.wait([following])
@@ -120,10 +119,10 @@ async def test_watch_that_ends_or_breaks_is_taken_up_where_it_was(client: Client
     following = asyncio.create_task(informer.run())
     await informer.wait_synced(60)
     for number, interrupt in enumerate((cluster.end_watches, cluster.break_watches), start=1):
-        await until(lambda: cluster.open_watches == 1)
+        await eventually(lambda: cluster.open_watches == 1)
         interrupt()
         await write(client, f"n{number}")
-        await until(partial(len_is, informer, number))
+        await eventually(partial(len_is, informer, number))
     assert metrics.informer(CONFIG_MAPS.plural_name).lists == 1
     following.cancel()
     await asyncio.wait([following])
@@ -152,17 +151,17 @@ async def test_hidden_change_is_sent_once_overwritten_or_shown(client: Client, c
                 receive(event)
 
     listening = asyncio.create_task(listen())
-    await until(lambda: cluster.open_watches == 1)
+    await eventually(lambda: cluster.open_watches == 1)
     with cluster.ruled_by(hide):
         await write(client, "one", a="1")
         await write(client, "two", a="1")
-        await until(lambda: received == [("two", "1")])
+        await eventually(lambda: received == [("two", "1")])
         await write(client, "one", a="2")
-        await until(lambda: received[1:] == [("one", "2")])
+        await eventually(lambda: received[1:] == [("one", "2")])
         await write(client, "one", a="3")
         await write(client, "two", a="3")
-        await until(lambda: received[2:] == [("two", "3")])
-    await until(lambda: received[3:] == [("one", "3")])
+        await eventually(lambda: received[2:] == [("two", "3")])
+    await eventually(lambda: received[3:] == [("one", "3")])
     listening.cancel()
     await asyncio.wait([listening])
 

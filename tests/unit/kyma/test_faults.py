@@ -41,6 +41,7 @@ from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find
 from tests import builders
 from tests.faults import Process, Users, Workload, check_under_faults
 from tests.faults.faults import AGENT
+from tests.kubeconfigs import kubeconfig
 from tests.observed_manager import ObservedManager
 from tests.registries import BlobServer, blob_server
 
@@ -141,13 +142,8 @@ async def register(layers: BlobServer, users: Users) -> None:
         release = bare(as_document(builders.release(name, regular="1.0.0")))
         await kcp.create(MODULE_RELEASE_METAS, release, KCP, field_manager="user")
     labels = {names.KYMA_NAME: "demo", names.MANAGED_BY: names.LIFECYCLE_MANAGER}
-    kubeconfig = {
-        "current-context": "skr",
-        "contexts": [{"name": "skr", "context": {"cluster": "skr", "user": "user"}}],
-        "clusters": [{"name": "skr", "cluster": {"server": users.clients["skr"].server}}],
-        "users": [{"name": "user", "user": {}}],
-    }
-    data = {"config": base64.b64encode(msgspec.json.encode(kubeconfig)).decode()}
+    document = kubeconfig({}, server=users.clients["skr"].server)
+    data = {"config": base64.b64encode(msgspec.json.encode(document)).decode()}
     secret = {"metadata": {"name": "kubeconfig-demo", "labels": labels}, "data": data}
     kyma = {"metadata": {"name": "demo"}, "spec": {"channel": "regular", "modules": [{"name": "api", "managed": True}]}}
     await kcp.create(SECRETS, secret, KCP, field_manager="user")

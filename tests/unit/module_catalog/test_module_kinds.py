@@ -20,6 +20,7 @@ from lifecycle_manager.module_sources import DownloadFailed, Downloads
 from lifecycle_manager.module_sources.downloads import MAX_BYTES
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
+from tests.serving import serving
 from tests.unit.kube_runtime.test_kubeconfigs_as_kubectl_reads_them import api_server, signed
 
 
@@ -35,7 +36,7 @@ class Files:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer a request, after a moment in which others can come in."""
-        name = request.match_info["name"]
+        name = request.match_info["path"]
         self.asked.append(name)
         await asyncio.sleep(0.01)
         if name in self.redirects:
@@ -61,15 +62,9 @@ async def _drip(request: web.Request) -> web.StreamResponse:
 @pytest.fixture
 async def files(tmp_path: Path) -> AsyncIterator[Files]:
     files = Files()
-    application = web.Application()
-    application.add_routes([web.get("/{name}", files.answer)])
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=_server_context(tmp_path))
-    await site.start()
-    files.base = f"https://localhost:{runner.addresses[0][1]}"
-    yield files
-    await runner.cleanup()
+    async with serving(files.answer, _server_context(tmp_path), name="localhost") as host:
+        files.base = f"https://{host}"
+        yield files
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Pushing to registries that ask for tokens, refuse, redirect or lie: what is sent, to whom, and what is reported."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -24,24 +22,10 @@ from kyma_oci.limits import MAX_BYTES, MAX_DETAIL_BYTES
 from kyma_oci.packing import manifest_of
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy
 from kyma_oci.registries import upload_url
+from tests.serving import serving
 
 LOGIN = Login("pusher", "keep out")
 CONFIG, LAYER = Blob(b"{}", "application/json"), Blob(b"layer", "application/x-tar")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[str]:
-    """Serve one handler on loopback; give the host."""
-    application = web.Application(client_max_size=2 * MAX_BYTES)
-    application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 @dataclass

@@ -14,6 +14,7 @@ from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr import ACCESS_SECRETS, AccessSecretMissing, Connections, SkrAccessError, SkrUnreachable
 from lifecycle_manager.skr.access import server_of
 from lifecycle_manager_api import ObjectMeta, names
+from tests.kubeconfigs import kubeconfig
 from tests.waiting import eventually
 from tests.world import World
 
@@ -210,14 +211,8 @@ async def test_clusters_of_two_replicas_are_compared(world: World, cluster: str,
 
 
 async def test_refused_kubeconfig_names_the_option_that_accepts_it() -> None:
-    cluster = {"server": "https://skr.example", "proxy-url": "http://proxy.example:3128"}
-    kubeconfig = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": "secret"}}],
-    }
-    data = {"config": base64.b64encode(dump_yaml(kubeconfig).encode()).decode()}
+    document = kubeconfig(**{"proxy-url": "http://proxy.example:3128"})
+    data = {"config": base64.b64encode(dump_yaml(document).encode()).decode()}
     secrets: Any = SimpleNamespace(by_index=lambda *_: [Secret(metadata=ObjectMeta(name="access"), data=data)])
     connections = Connections(secrets, ClientOptions(), KubeconfigPolicy.strict())
     with pytest.raises(SkrAccessError, match="it goes by a proxy; --allow-insecure-kubeconfigs accepts it"):

@@ -17,6 +17,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.skr import SkrAccessError
 from lifecycle_manager_api import State, crds, find, names
 from tests.faults import Users, Workload, check_under_faults
+from tests.kubeconfigs import kubeconfig
 from tests.registries import BlobServer, blob_server
 from tests.takeover_from_go import modules, surroundings
 from tests.takeover_from_go.cert_manager import NAMESPACE as CA_NAMESPACE
@@ -37,13 +38,7 @@ LEFT = {
 
 
 def kubeconfig_of(server: str) -> str:
-    document = {
-        "current-context": "skr",
-        "contexts": [{"name": "skr", "context": {"cluster": "skr", "user": "user"}}],
-        "clusters": [{"name": "skr", "cluster": {"server": server}}],
-        "users": [{"name": "user", "user": {}}],
-    }
-    return msgspec.json.encode(document).decode()
+    return msgspec.json.encode(kubeconfig({}, server=server)).decode()
 
 
 async def leave_behind(layers: BlobServer, users: Users) -> None:
