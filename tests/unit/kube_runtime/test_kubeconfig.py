@@ -125,26 +125,24 @@ async def test_missing_file_is_named_and_its_directory_is_that_of_the_kubeconfig
         await read(tmp_path / "nowhere", KubeconfigPolicy.permissive())
 
 
-async def test_renewed_token_file_is_followed(tmp_path: Path) -> None:
-    now = 0.0
-    (tmp_path / "token").write_text("first")
-    credentials = TokenFile(tmp_path / "token", reread_seconds=60, clock=lambda: now)
-    assert await credentials.headers() == {"Authorization": "Bearer first"}
-
-    (tmp_path / "token").write_text("second")
-    assert await credentials.headers() == {"Authorization": "Bearer first"}
-    now = 60.0
-    assert await credentials.headers() == {"Authorization": "Bearer second"}
-
-
-async def test_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("first")
-    credentials = TokenFile(tmp_path / "token")
-    await credentials.headers()
-    (tmp_path / "token").write_text("second")
-
+@pytest.mark.parametrize("unreadable", ["", None, "a token\x00"])
+async def test_renewed_token_is_read_and_the_last_one_counts_while_it_is_written(
+    tmp_path: Path, unreadable: str | None
+) -> None:
+    now, file = 0.0, tmp_path / "token"
+    credentials = TokenFile(file, reread_seconds=60, clock=lambda: now)
+    for now, content, read in (  # noqa: B007 - the clock
+        (0.0, "first", "first"),
+        (59.0, "second", "first"),
+        (60.0, "second", "second"),
+        (120.0, unreadable, "second"),
+        (130.0, "third", "third"),
+    ):
+        file.unlink() if content is None else file.write_text(content)
+        assert await credentials.headers() == {"Authorization": f"Bearer {read}"}
+    file.write_text("fourth")
     assert credentials.refused()
-    assert await credentials.headers() == {"Authorization": "Bearer second"}
+    assert await credentials.headers() == {"Authorization": "Bearer fourth"}
     assert not FixedHeaders(bearer("x")).refused()
 
 

@@ -6,12 +6,16 @@ that are run, OpenID Connect, Google) is left to kubernetes-asyncio, see `plugin
 
 import asyncio
 import base64
+import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from kube_runtime.exceptions import KubeconfigInvalid
+
+log = logging.getLogger(__name__)
+_RETRY_SECONDS = 10.0
 
 
 class Credentials(Protocol):
@@ -42,7 +46,7 @@ class FixedHeaders:
 class TokenFile:
     """A bearer token in a file that somebody renews, as the kubelet does for a Pod's ServiceAccount.
 
-    `otherwise` is the token where the file can't be read.
+    The last token counts where the file can't be read, as while it is written: before the first one `otherwise`.
     """
 
     def __init__(
@@ -54,17 +58,15 @@ class TokenFile:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
-        self._otherwise = otherwise
         self._reread_seconds = reread_seconds
         self._clock = clock
-        self._known: Mapping[str, str] = {}
+        self._known = {"Authorization": bearer(otherwise)} if otherwise else {}
         self._until = float("-inf")
 
     async def headers(self) -> Mapping[str, str]:
-        """Return the token, read again when the last reading is old. Raises KubeconfigInvalid without a file."""
+        """Return the token, read again when the last reading is old. Raises KubeconfigInvalid without any."""
         if self._clock() >= self._until:
-            self._known = await asyncio.to_thread(self._read)
-            self._until = self._clock() + self._reread_seconds
+            await asyncio.to_thread(self._read)
         return self._known
 
     def refused(self) -> bool:
@@ -72,15 +74,18 @@ class TokenFile:
         self._until = float("-inf")
         return True
 
-    def _read(self) -> Mapping[str, str]:
+    def _read(self) -> None:
+        pause = self._reread_seconds
         try:
-            token = self._path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            if self._otherwise is None:
-                why = error.__class__.__name__
-                raise KubeconfigInvalid(f"the token file {self._path} can't be read: {why}") from None
-            token = self._otherwise
-        return {"Authorization": bearer(token)}
+            self._known = {"Authorization": bearer(self._path.read_text(encoding="ascii").strip())}
+        except (OSError, UnicodeDecodeError, KubeconfigInvalid) as error:
+            why = error if isinstance(error, KubeconfigInvalid) else error.__class__.__name__
+            message = f"the token file {self._path} can't be read: {why}"
+            if not self._known:
+                raise KubeconfigInvalid(message) from None
+            log.warning("the last token is used, as %s", message)
+            pause = _RETRY_SECONDS
+        self._until = self._clock() + pause
 
 
 def bearer(token: str) -> str:
