@@ -194,17 +194,6 @@ async def test_secrets_are_not_shown() -> None:
     assert "pw" not in shown
 
 
-async def test_exec_plugin_gives_the_token_and_is_asked_again_when_refused(tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    plugin = plugin_that_prints(tmp_path, '{"token": "given"}', f"echo x >> {calls}")
-    connection = await read(kubeconfig(plugin), KubeconfigPolicy.permissive())
-
-    for asked in (1, 2):
-        assert await connection.credentials.headers() == {"Authorization": "Bearer given"}
-        assert len(calls.read_text().split()) == asked
-        assert connection.credentials.refused()
-
-
 async def test_plugin_that_is_refused_while_it_is_asked_gives_its_answer_to_everybody(tmp_path: Path) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
     os.mkfifo(go)
@@ -223,23 +212,28 @@ async def test_certificate_of_a_plugin_is_left_in_no_file(tmp_path: Path, monkey
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     output = '{"token": "t", "clientCertificateData": "certificate", "clientKeyData": "key"}'
-    credentials = PluginCredentials(plugin_that_prints(tmp_path, output), renew_seconds=0.0)
+    credentials = PluginCredentials(plugin_that_prints(tmp_path, output))
 
     assert await credentials.certificates() == TlsSettings(certificate=b"certificate", key=b"key")
     assert await credentials.headers() == {"Authorization": "Bearer t"}
     assert list(scratch.iterdir()) == []
 
 
-async def test_answer_of_a_plugin_is_used_for_half_of_what_is_left_of_it(tmp_path: Path) -> None:
-    ends = (datetime.now(UTC) + timedelta(seconds=2000)).isoformat()
-    clock = [0.0]
-    output = f'{{"token": "t", "expirationTimestamp": "{ends}"}}'
-    calls = tmp_path / "calls"
+@pytest.mark.parametrize(("lifetime", "asked_at_last"), [(timedelta(seconds=2000), 2), (None, 1)])
+async def test_plugin_is_asked_again_when_its_answer_has_ended_or_was_refused(
+    tmp_path: Path, lifetime: timedelta | None, asked_at_last: int
+) -> None:
+    ends = "null" if lifetime is None else f'"{(datetime.now(UTC) + lifetime).isoformat()}"'
+    clock, calls = [0.0], tmp_path / "calls"
+    output = f'{{"token": "t", "expirationTimestamp": {ends}}}'
     plugin = plugin_that_prints(tmp_path, output, f"echo x >> {calls}")
-    credentials = PluginCredentials(plugin, renew_seconds=10_000, clock=lambda: clock[0])
-    for clock[0], asked in ((0.0, 1), (500.0, 1), (1100.0, 2)):
-        await credentials.headers()
+    credentials = PluginCredentials(plugin, clock=lambda: clock[0])
+    for clock[0], asked in ((0.0, 1), (1900.0, 1), (2100.0, asked_at_last)):
+        assert await credentials.headers() == {"Authorization": "Bearer t"}
         assert len(calls.read_text().split()) == asked
+    assert credentials.refused()
+    await credentials.headers()
+    assert len(calls.read_text().split()) == asked_at_last + 1
 
 
 def plugin_that_prints(folder: Path, status: str, first: str = "true") -> dict[str, Any]:

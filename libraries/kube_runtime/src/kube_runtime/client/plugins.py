@@ -9,6 +9,7 @@ of a kubeconfig, so it is never shown any: TLS is ours.
 import asyncio
 import importlib
 import json
+import math
 import os
 import sys
 import time
@@ -20,6 +21,8 @@ from typing import Any
 from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid
 
+_TIMEOUT_SECONDS = 60.0
+_LIBRARY_SECONDS = 60.0
 _TLS_KEYS = frozenset({"client-certificate-data", "client-key-data", "client-certificate", "client-key"})
 
 
@@ -29,7 +32,7 @@ class _Answer:
 
     token: str = ""
     certificates: TlsSettings = field(default_factory=TlsSettings)
-    expiry: datetime | None = None
+    seconds: float = math.inf
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -37,9 +40,10 @@ class _Answer:
 
 
 class PluginCredentials:
-    """What a plugin of a kubeconfig's user answers, asked again when it is old or was refused.
+    """What a plugin of a kubeconfig's user answers, asked again when that has ended or was refused.
 
-    Whoever asks while it is being asked waits for the same answer.
+    It may ask its user for a password or a touch each time. Whoever asks while it is being asked waits for the same
+    answer.
     """
 
     def __init__(
@@ -47,14 +51,10 @@ class PluginCredentials:
         user: Mapping[str, Any],
         *,
         cluster: Mapping[str, Any] | None = None,
-        renew_seconds: float = 60.0,
-        timeout_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._user = {key: value for key, value in user.items() if key not in _TLS_KEYS}
         self._cluster = cluster
-        self._renew_seconds = renew_seconds
-        self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._until = float("-inf")
         self._known = _Answer()
@@ -62,7 +62,7 @@ class PluginCredentials:
         self._loader: Any = None
 
     async def headers(self) -> Mapping[str, str]:
-        """Return what the plugin last answered, and ask it when that is due. Raises KubeconfigInvalid."""
+        """Return what the plugin last answered, and ask it when that has ended. Raises KubeconfigInvalid."""
         return (await self._answer()).headers
 
     async def certificates(self) -> TlsSettings:
@@ -81,12 +81,12 @@ class PluginCredentials:
         async with self._asking:
             if self._clock() >= self._until:
                 self._known = await self._ask()
-                self._until = self._clock() + min(self._renew_seconds, _remaining_seconds(self._known.expiry))
+                self._until = self._clock() + self._known.seconds
             return self._known
 
     async def _ask(self) -> _Answer:
         try:
-            async with asyncio.timeout(self._timeout_seconds):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 return await (_run(self._user["exec"], self._cluster) if "exec" in self._user else self._load())
         except Exception as error:  # noqa: BLE001 - plugins fail in any way; what they say may hold a secret
             plugin = self._user.get("exec") or {}
@@ -96,12 +96,12 @@ class PluginCredentials:
             raise KubeconfigInvalid(" ".join([why, *str(hint or "").split()])) from None
 
     async def _load(self) -> _Answer:
-        """Have the library speak to an identity provider; its loader remembers what that said."""
+        """Have the library speak to an identity provider; its loader remembers what that said, and when it ends."""
         library: Any = await asyncio.to_thread(importlib.import_module, "kubernetes_asyncio.config.kube_config")
         loader = self._loader or library.KubeConfigLoader(_kubeconfig_of(self._user), config_base_path=None)
         self._loader = loader
         await loader._load_authentication()  # noqa: SLF001 - the public call also writes TLS keys to files
-        return _Answer(token=getattr(loader, "token", "") or "")
+        return _Answer(token=getattr(loader, "token", "") or "", seconds=_LIBRARY_SECONDS)
 
 
 async def _run(plugin: Mapping[str, Any], cluster: Mapping[str, Any] | None = None) -> _Answer:
@@ -138,7 +138,7 @@ async def _run(plugin: Mapping[str, Any], cluster: Mapping[str, Any] | None = No
     return _Answer(
         token=f"Bearer {status['token']}" if status.get("token") else "",
         certificates=TlsSettings(certificate=certificate.encode(), key=key.encode()) if key else TlsSettings(),
-        expiry=_moment(status.get("expirationTimestamp")),
+        seconds=_seconds_until(status.get("expirationTimestamp")),
     )
 
 
@@ -151,15 +151,10 @@ def _kubeconfig_of(user: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _moment(text: object) -> datetime | None:
-    """Return the moment that a plugin names as the end of its answer; one that says no zone means UTC."""
+def _seconds_until(text: object) -> float:
+    """Return how long it is until the moment that a plugin names as the end of its answer; without a zone it is UTC."""
     if not isinstance(text, str) or not text:
-        return None
+        return math.inf
     moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _remaining_seconds(expiry: datetime | None) -> float:
-    if expiry is None:
-        return float("inf")
-    return max(1.0, (expiry - datetime.now(UTC)).total_seconds() / 2)
+    end = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return max(1.0, (end - datetime.now(UTC)).total_seconds())
