@@ -116,10 +116,14 @@ def packed(files: Mapping[str, str | bytes]) -> bytes:
 
 @dataclass
 class BlobServer:
-    """A registry of blobs in memory, open to all; `asked` is what it was asked for."""
+    """A registry of blobs in memory, open to all; `asked` is what it was asked for.
+
+    Of what is in `following` the rest is there under another name.
+    """
 
     host: str = ""
     blobs: dict[str, bytes] = field(default_factory=dict)
+    following: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     def hold(self, content: bytes) -> str:
@@ -133,7 +137,10 @@ class BlobServer:
         self.asked.append(digest)
         if digest not in self.blobs:
             raise web.HTTPNotFound
-        return web.Response(body=self.blobs[digest])
+        following = self.following.get(digest)
+        where = request.path.rpartition("/")[0]
+        headers = {"Link": f'<{where}/{following}?n=1>; rel="next"'} if following else {}
+        return web.Response(body=self.blobs[digest], headers=headers)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Signatures by cosign: which prove that somebody vouches for a digest."""
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
@@ -13,7 +13,16 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from kyma_oci import Components, ComponentVersion, Login, LookupFailed, Registries
+from kyma_oci import (
+    Artifact,
+    Components,
+    ComponentVersion,
+    Login,
+    LookupFailed,
+    Registries,
+    SourceError,
+    SourceUnreachable,
+)
 from kyma_oci.packing import MANIFEST, ArtifactManifest
 from kyma_oci.problems import LayerNotFound, RegistryBusy
 from kyma_oci.references import Wanted
@@ -33,7 +42,7 @@ from tests.registries import blob_server
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 DIGEST, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
-TAG = DIGEST.replace(":", "-")
+TAG, NEXT = DIGEST.replace(":", "-"), "2"
 ECDSA_KEY, RSA_KEY = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
 
 
@@ -123,6 +132,7 @@ def listed(*digests: str, **changed: Any) -> bytes:
         (lambda it: {TAG: listed(OTHER, it)}, 1),  # the first is not there any more
         (lambda it: {DIGEST: b"<html>", TAG: listed(it)}, 1),
         (lambda it: {DIGEST: listed(), TAG: listed(it)}, 1),
+        (lambda it: {DIGEST: listed(OTHER), NEXT: listed(it)}, 1),
         (lambda it: {DIGEST: listed(it, annotations={PREDICATE: "https://slsa.dev/provenance/v1"})}, 0),
         (lambda it: {TAG: listed(it, artifactType="")}, 0),  # the artifact itself, whose digest the tag is taken for
         (lambda _: {}, 0),
@@ -134,6 +144,7 @@ async def test_bundles_are_found_in_each_list_of_what_refers_to_an_artifact(
     async with blob_server() as server:
         layer = {"mediaType": BUNDLE, "digest": server.hold(bundle(DIGEST, ECDSA_KEY))}
         server.blobs |= answers(server.hold(msgspec.json.encode({"layers": [layer]})))
+        server.following = {DIGEST: NEXT} if NEXT in server.blobs else {}
         registries = Registries()
         components = Components(registries, no_login, read_yaml, f"http://{server.host}/modules")
         signed = await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
@@ -141,15 +152,38 @@ async def test_bundles_are_found_in_each_list_of_what_refers_to_an_artifact(
     assert [each.payload for each in signed] == [in_bundle().payload] * found
 
 
-class BusyRegistries(Registries):
+class BrokenList(Registries):
+    def __init__(self, *known: bytes, error: SourceError) -> None:
+        super().__init__()
+        self.known, self.error = known, error
+
+    async def pages(self, wanted: Artifact, login: Login | None = None) -> AsyncIterator[bytes]:
+        for each in self.known:
+            yield each
+        raise self.error
+
     async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
-        raise RegistryBusy("429", 7) if "/referrers/" in wanted.url else LayerNotFound("404")
+        raise LayerNotFound("404")
 
 
-async def test_list_that_a_busy_registry_does_not_send_is_not_taken_for_empty() -> None:
-    components = Components(BusyRegistries(), no_login, read_yaml, "registry.example.com/modules")
+@pytest.mark.parametrize(
+    "registries",
+    [BrokenList(error=RegistryBusy("429", 7)), BrokenList(listed(), error=SourceUnreachable("answers 429 again"))],
+)
+async def test_list_that_a_registry_does_not_send_whole_is_not_taken_for_empty(registries: Registries) -> None:
+    components = Components(registries, no_login, read_yaml, "registry.example.com/modules")
     with pytest.raises(LookupFailed, match="429"):
         await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
+
+
+async def test_list_without_end_is_given_up() -> None:
+    async with blob_server() as server:
+        server.blobs[DIGEST], server.following = listed(), {DIGEST: DIGEST}
+        registries = Registries()
+        components = Components(registries, no_login, read_yaml, f"http://{server.host}/modules")
+        with pytest.raises(LookupFailed, match="more than 50 pages"):
+            await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
+        await registries.close()
 
 
 @pytest.mark.parametrize(

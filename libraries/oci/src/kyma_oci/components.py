@@ -24,7 +24,7 @@ from kyma_oci.packing import ArtifactManifest, ArtifactPart, context_of, reposit
 from kyma_oci.problems import UNREADABLE, AccessRefused, LayerNotFound, SourceError, SourceNotAllowed, SourceUnreachable
 from kyma_oci.references import Artifact, artifact_in, content_digest, is_digest
 from kyma_oci.registries import Registries
-from kyma_oci.signatures.cosign import Cosigned, bundles_in, layers_in, signature_tag, signed_in
+from kyma_oci.signatures.cosign import MAX_SIGNATURES, Cosigned, bundles_in, layers_in, signature_tag, signed_in
 
 ReadYaml = Callable[[bytes, Artifact], Awaitable[object]]
 """Returns the YAML document that a layer holds. Raises SourceError, with the artifact in its message."""
@@ -120,10 +120,17 @@ class Components:
 
     async def _bundles(self, artifact: Artifact, digest: str, login: Login | None) -> list[str]:
         """Return the digests of what refers to a digest: as the registry knows or, where it does not, by a tag."""
-        with suppress(*_WITHOUT_REFERRERS_API):
-            known = await self.registries.pull(replace(artifact, tag=digest, kind="referrers"), login)
-            if found := bundles_in(_decoded(known, artifact)):
-                return found
+        found: list[str] = []
+        is_known = False
+        try:
+            async for page in self.registries.pages(replace(artifact, tag=digest, kind="referrers"), login):
+                found += bundles_in(_decoded(page, artifact))
+                is_known = True
+        except _WITHOUT_REFERRERS_API:
+            if is_known:
+                raise
+        if found:
+            return found[-MAX_SIGNATURES:]
         tagged = await self.registries.pull(replace(artifact, tag=digest.replace(":", "-")), login)
         return bundles_in(_decoded(tagged, artifact))
 

@@ -6,6 +6,8 @@ MAX_TOKEN_BYTES = 64 * 1024
 MAX_DETAIL_BYTES = 1024
 """Of the answer in which a registry says why it refuses a push; the rest is not read."""
 MAX_REDIRECTS = 3
+MAX_PAGES = 50
+"""Of a list of what refers to an artifact."""
 TIMEOUT_SECONDS = 60.0
 """For a layer or a manifest, with all requests that it takes."""
 CONNECT_SECONDS = 10.0

@@ -16,7 +16,7 @@ import aiohttp
 
 from kyma_oci.credentials import Login
 from kyma_oci.hosts import ANY_HOST, AllowedHosts
-from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, READ_SECONDS, TIMEOUT_SECONDS
+from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, MAX_PAGES, READ_SECONDS, TIMEOUT_SECONDS
 from kyma_oci.packing import INDEX, MANIFEST, Blob, manifest_of
 from kyma_oci.problems import DigestMismatch, LayerTooLarge, LayerTruncated, PushRefused, SourceUnreachable
 from kyma_oci.references import Artifact, Layer, Wanted, origin_of
@@ -60,12 +60,27 @@ class Registries:
 
     async def pull(self, wanted: Wanted, login: Login | None = None) -> bytes:
         """Return the bytes of a layer or manifest, which match its digest where it has one. Raises SourceError."""
+        return (await self._page(wanted, wanted.url, login))[0]
+
+    async def pages(self, wanted: Artifact, login: Login | None = None) -> AsyncIterator[bytes]:
+        """Yield the pages of a list that a registry may send in parts. Raises SourceError."""
+        url = wanted.url
+        for _ in range(MAX_PAGES):
+            page, url = await self._page(wanted, url, login)
+            yield page
+            if not url:
+                return
+        raise LayerTooLarge(f"{wanted} has more than {MAX_PAGES} pages")
+
+    async def _page(self, wanted: Wanted, url: str, login: Login | None) -> tuple[bytes, str]:
+        """Return the content at a URL, and the URL of its next page, "" for none."""
         media_type = f"{MANIFEST}, {INDEX}" if isinstance(wanted, Artifact) else ""
         async with (
             self._bounded(wanted, "send"),
-            self._requests(login, PULL).send(wanted, wanted.url, media_type=media_type) as response,
+            self._requests(login, PULL).send(wanted, url, media_type=media_type) as response,
         ):
-            return await _content(wanted, response)
+            following = response.links.get("next")
+            return await _content(wanted, response), "" if following is None else str(following["url"])
 
     async def push(self, artifact: Artifact, config: Blob, layers: Iterable[Blob], login: Login | None = None) -> str:
         """Push an artifact: its blobs, then the manifest that refers to them, whose digest is returned.
