@@ -12,6 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import ALONE, SYSTEM_CLOCK, Client, ClientOptions, Clock, EventRecorder, Manager, RuntimeMetrics
+from kube_runtime.client.proxies import proxy_of_environment
 from kube_runtime.leases import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
@@ -105,7 +106,7 @@ async def lifecycle_manager(
         tracer=tracer,
     )
     connections = skr.connections_of(manager, settings[SkrSettings])
-    registries = Registries(allowed=settings[SourceSettings].allowed_hosts)
+    registries = Registries(allowed=settings[SourceSettings].allowed_hosts, proxy_of=proxy_of_environment)
     async with AsyncExitStack() as stack:
         for each in (registries, connections):
             stack.push_async_callback(each.close)

@@ -1,7 +1,7 @@
 """The verbs, against a real API server and a simulated one."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, ClassVar
 
 import msgspec

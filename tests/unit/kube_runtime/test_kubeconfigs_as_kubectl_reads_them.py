@@ -61,12 +61,6 @@ async def test_base64_in_several_lines_is_read(ca: KeyPair, newline: str) -> Non
     assert connection.tls == TlsSettings(ca=ca.certificate_pem)
 
 
-@pytest.mark.parametrize("proxy", ["socks5://p.example:1080", "p.example:3128", "//p.example", "http://", "http://p:0"])
-async def test_proxy_that_is_spoken_to_in_no_way_or_left_out_is_invalid(proxy: str) -> None:
-    with pytest.raises(KubeconfigInvalid, match="proxy-url"):
-        await connection_from_kubeconfig(kubeconfig(**{"proxy-url": proxy}), PERMISSIVE)
-
-
 async def test_first_document_counts_and_of_repeated_keys_the_last() -> None:
     cluster = {"name": "k", "cluster": {"server": "https://k.example"}}
     chosen = {"name": "c", "context": {"cluster": "k", "user": "u"}}

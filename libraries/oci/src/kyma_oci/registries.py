@@ -20,7 +20,7 @@ from kyma_oci.limits import CONNECT_SECONDS, MAX_BYTES, MAX_DETAIL_BYTES, MAX_PA
 from kyma_oci.packing import INDEX, MANIFEST, Blob, manifest_of
 from kyma_oci.problems import DigestMismatch, LayerTooLarge, LayerTruncated, PushRefused, SourceUnreachable
 from kyma_oci.references import Artifact, Layer, Wanted, origin_of
-from kyma_oci.requests import PULL, PUSH, Requests, check_answer, received
+from kyma_oci.requests import PULL, PUSH, ProxyOf, Requests, check_answer, received
 
 _ANY_CONTENT = "application/octet-stream"
 _WITHOUT_DETAIL = frozenset({401, 403, 429})
@@ -38,13 +38,14 @@ class Registries:
     """Pulls from and pushes to `allowed` hosts, at most `concurrency` contents at once. Close it.
 
     One host has at most half of the places: a registry that hangs leaves the others to the rest. `trust` is the
-    machine's own unless given.
+    machine's own unless given; without `proxy_of` each host is reached directly.
     """
 
     trust: ssl.SSLContext | None = None
     timeout_seconds: float = TIMEOUT_SECONDS
     concurrency: int = 8
     allowed: AllowedHosts = ANY_HOST
+    proxy_of: ProxyOf = lambda _: None
     _session: aiohttp.ClientSession | None = field(default=None, init=False)
     _places: asyncio.Semaphore = field(init=False)
     _of_hosts: WeakValueDictionary[str, asyncio.Semaphore] = field(default_factory=WeakValueDictionary, init=False)
@@ -118,6 +119,9 @@ class Registries:
                 raise SourceUnreachable(
                     f"{wanted.host} did not {verb} {wanted} within {self.timeout_seconds:g} s"
                 ) from None
+            except aiohttp.ClientHttpProxyError as error:  # its text has the address of the proxy, with a password
+                refused = f"its proxy answered {error.status} {error.message}"
+                raise SourceUnreachable(f"{wanted.host} can't be reached: {refused}") from None
             except aiohttp.InvalidURL:  # its text is the whole URL
                 raise SourceUnreachable(f"{wanted.host} leads to an invalid URL for {wanted}") from None
             except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
@@ -135,7 +139,7 @@ class Registries:
                 timeout=timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),  # a cookie could give one login's access to another
             )
-        return Requests(self._session, self.allowed, login, actions)
+        return Requests(self._session, self.allowed, self.proxy_of, login, actions)
 
 
 async def _content(wanted: Wanted, response: aiohttp.ClientResponse) -> bytes:

@@ -7,7 +7,7 @@ host. One that asks for credentials there is refused.
 import hashlib
 import io
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urljoin, urlsplit
@@ -37,6 +37,8 @@ from kyma_oci.problems import (
 )
 from kyma_oci.references import Wanted, is_this_machine, netloc_of, origin_of
 
+ProxyOf = Callable[[str], str | None]
+"""Returns the proxy for a URL, None where it is reached directly. Raises ValueError."""
 PULL, PUSH = "pull", "pull,push"
 _WORD = re.compile(r'([A-Za-z][\w-]*)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+)))?')
 """A scheme or, with a value, a parameter of the scheme before it: one header may have several challenges."""
@@ -57,6 +59,7 @@ class Requests:
 
     session: aiohttp.ClientSession
     allowed: AllowedHosts
+    proxy_of: ProxyOf
     login: Login | None
     actions: str = PULL
     _authorization: str | None = field(default=None, init=False)
@@ -89,8 +92,9 @@ class Requests:
                 sent["Authorization"] = self._authorization
             data = None if body is None else io.BytesIO(body)  # as bytes, a large body would block the loop
             address = URL(url, encoded=True)  # storages sign each character of a URL
+            proxy = self.proxy_of(url)
             async with self.session.request(
-                method, address, data=data, headers=sent, allow_redirects=False
+                method, address, data=data, headers=sent, allow_redirects=False, proxy=proxy
             ) as response:
                 if response.status == 401 and elsewhere:
                     raise AccessRefused(
@@ -118,7 +122,9 @@ class Requests:
         query = {"scope": scope} | ({"service": asked["service"]} if "service" in asked else {})
         self._check(wanted, realm)
         headers = {"Authorization": self.login.basic} if self.login is not None else {}
-        async with self.session.get(realm, params=query, headers=headers, allow_redirects=False) as response:
+        async with self.session.get(
+            realm, params=query, headers=headers, allow_redirects=False, proxy=self.proxy_of(realm)
+        ) as response:
             check_answer(wanted, response)
             too_large = f"{response.url.host} sends a token for {wanted} of more than {MAX_TOKEN_BYTES} bytes"
             body, _ = await received(response, MAX_TOKEN_BYTES, SourceUnreachable(too_large))

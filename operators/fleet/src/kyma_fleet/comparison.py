@@ -24,6 +24,7 @@ from kube_runtime import (
 )
 from kube_runtime.apply.difference import ObjectDifference
 from kube_runtime.client.kubeconfig import STRICT
+from kube_runtime.client.proxies import proxy_of_environment
 from kyma_fleet.control_plane import not_found, require_module
 from kyma_fleet.documents import Document, Part, print_document
 from kyma_fleet.problems import Problem
@@ -144,7 +145,7 @@ async def _of_sync_resource(resource: SyncResource) -> WantedSet:
 
 
 async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> WantedSet:
-    registries, logins = Registries(), Logins(kcp)
+    registries, logins = Registries(proxy_of=proxy_of_environment), Logins(kcp)
     try:
         with tempfile.TemporaryDirectory(prefix="klm-") as folder:
             store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))

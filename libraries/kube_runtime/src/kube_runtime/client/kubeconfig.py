@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from kube_runtime.client.credentials import Credentials, FixedHeaders, TokenFile, basic, bearer
 from kube_runtime.client.plugins import PluginCredentials
+from kube_runtime.client.proxies import proxy_of_environment, usable_proxy
 from kube_runtime.client.tls import TlsSettings
 from kube_runtime.exceptions import KubeconfigInvalid, KubeconfigRefused, ManifestInvalid
 from kube_runtime.yaml_text import load_documents
@@ -115,7 +116,7 @@ async def connection_from_kubeconfig(
         read_tls=read_tls if is_tls else None,
         credentials=credentials,
         server_name=_server_name_of(cluster),
-        proxy=_proxy_of(cluster),
+        proxy=_proxy_of(cluster, server),
         impersonation=_impersonation_of(user),
     )
 
@@ -178,7 +179,7 @@ def namespace_of_pod() -> str | None:
 
 
 def connection_in_cluster(environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
-    """Return the connection of a Pod to its own cluster. Raises KubeconfigInvalid outside of one."""
+    """Return the connection of a Pod to its own cluster, by no proxy. Raises KubeconfigInvalid outside of one."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise KubeconfigInvalid("KUBECONFIG is not set, ~/.kube/config does not exist, and this program runs in no Pod")
@@ -292,19 +293,12 @@ def _server_of(cluster: Mapping[str, Any]) -> str:
     return f"{parts.scheme}{server[len(parts.scheme) :]}".rstrip("/")  # the scheme in small letters
 
 
-def _proxy_of(cluster: Mapping[str, Any]) -> str | None:
-    """Return the proxy. One of another kind would be spoken to in HTTP, and one without a host be left out."""
+def _proxy_of(cluster: Mapping[str, Any], server: str) -> str | None:
     proxy = _text(cluster, "proxy-url")
-    if proxy is None:
-        return None
     try:
-        parts = urlsplit(proxy)
-        is_usable = parts.scheme in {"http", "https"} and _host(parts.hostname or "") and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise KubeconfigInvalid("proxy-url in the kubeconfig is no http or https address; others are not supported")
-    return proxy
+        return usable_proxy(proxy, "proxy-url in the kubeconfig") if proxy else proxy_of_environment(server)
+    except ValueError as error:
+        raise KubeconfigInvalid(str(error)) from None
 
 
 def _server_name_of(cluster: Mapping[str, Any]) -> str | None:

@@ -54,6 +54,7 @@ _ANSWERS = (NotFound, AlreadyExists, Conflict, Gone)
 """Refusals that callers expect: they say how things are, and nothing failed."""
 _NOTHING = nullcontext()
 _UNREACHABLE = (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError)
+_OF_PROXIES = (aiohttp.ClientProxyConnectionError, aiohttp.ClientConnectorDNSError)
 
 
 class ServerResponse(msgspec.Struct, frozen=True):
@@ -130,7 +131,9 @@ class Transport:
                 except (TooManyRequests, ServerUnavailable) as error:
                     self._pause_or_raise(error, attempt)
                 except ClusterUnreachable as error:
-                    if _is_distrusted(error) and not distrusted_before and await self._renew_tls(used):
+                    # The CA of a server that is not trusted may have been replaced; nothing was sent.
+                    is_distrusted = isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError)
+                    if is_distrusted and not distrusted_before and await self._renew_tls(used):
                         distrusted_before = True
                     elif not _was_closed_while_idle(error, method, attempt):
                         self.circuit.failed(error)
@@ -172,7 +175,7 @@ class Transport:
             self._count("<error>", "GET")
             if isinstance(error, aiohttp.ClientConnectorCertificateError):
                 await self._renew_tls(self._ssl)  # for the next attempt
-            raise _unreachable(self._host, error) from error
+            raise self._unreachable(error) from error
 
     async def lines(self, target: str) -> AsyncGenerator[list[bytes], None]:
         """Yield the lines of one watch, all that came at once together. Ends when the server ends the watch.
@@ -264,7 +267,7 @@ class Transport:
                 if fence is not None:
                     fence()  # where it was what stopped the request, say so
                 self._count("<error>", method)
-                raise _unreachable(self._host, error) from error
+                raise self._unreachable(error) from error
         self.circuit.answered()
         self._count(str(response.status), method)
         if response.status >= 300:
@@ -304,6 +307,12 @@ class Transport:
         if response.status < 400:
             return ResponseInvalid(f"unexpected status {response.status}: the Kubernetes API does not redirect")
         return error_from_answer(response.status, body, response.headers.get("Retry-After"))
+
+    def _unreachable(self, error: BaseException) -> ClusterUnreachable:
+        where = self._host
+        if "proxy" in self._extra and isinstance(error, _OF_PROXIES):
+            where = f"the proxy {error.host}:{error.port} of {where}"
+        return ClusterUnreachable(f"no response from {where}: {_reason(error) or type(error).__name__}")
 
     def _url(self, target: str) -> URL:
         return URL(self._server + target, encoded=True)
@@ -352,15 +361,6 @@ def _was_closed_while_idle(error: ClusterUnreachable, method: str, attempt: int)
     is_closed = isinstance(error.__cause__, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
     was_open = is_closed and not isinstance(error.__cause__, aiohttp.ClientConnectorError)
     return was_open and method == "PATCH" and attempt == 1
-
-
-def _is_distrusted(error: ClusterUnreachable) -> bool:
-    """Tell whether the certificate of the server was not trusted: its CA may have been replaced. Nothing was sent."""
-    return isinstance(error.__cause__, aiohttp.ClientConnectorCertificateError)
-
-
-def _unreachable(host: str, error: BaseException) -> ClusterUnreachable:
-    return ClusterUnreachable(f"no response from {host}: {_reason(error) or type(error).__name__}")
 
 
 def _reason(error: BaseException) -> str:

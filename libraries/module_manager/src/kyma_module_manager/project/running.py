@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kube_runtime import dump_yaml
+from kube_runtime.client.proxies import proxy_of_environment
 from kube_runtime.project import write_files
 from kyma_module_manager.exceptions import DeclarationError
 from kyma_module_manager.project.checks import (
@@ -179,7 +180,7 @@ def _signer(key: Path) -> Signed:
 
 
 async def _push(artifact: Artifact, login: Login | None, packed: PackedModule) -> str:
-    registries = Registries()
+    registries = Registries(proxy_of=proxy_of_environment)
     try:
         return await registries.push(artifact, packed.config, packed.layers, login)
     finally:

@@ -23,7 +23,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 class _ApiServer(HTTPConnection):
-    """A connection to an API server, through a proxy where the kubeconfig names one."""
+    """A connection to an API server, through a proxy where one leads to it."""
 
     def __init__(self, connection: Connection) -> None:
         server = urlsplit(connection.server)
