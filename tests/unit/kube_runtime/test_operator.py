@@ -28,7 +28,7 @@ from kube_simulation import SimulatedCluster, Simulation
 from tests.clocks import ManualClock
 from tests.faults import Users
 from tests.faults.operators import check_operator_under_faults
-from tests.kinds import CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.waiting import eventually, is_gone
 
 CRDS = Resource.dynamic(
@@ -303,6 +303,20 @@ async def test_kinds_that_were_not_declared_are_refused(simulation: Simulation) 
 
     async with a_cluster(simulation, "hi") as (_, client), operator.running(client):
         await eventually(lambda: errors)
+
+
+async def test_child_outside_of_the_namespace_of_its_owner_has_no_owner(simulation: Simulation) -> None:
+    operator, done = Operator("pages"), []
+
+    @operator.reconciles(Page, owns=[CONFIG_MAPS, NAMESPACES])
+    async def reconcile(page: Page, owner: Owner[Page]) -> None:
+        for kind, metadata in ((CONFIG_MAPS, {"namespace": "elsewhere"}), (NAMESPACES, {})):
+            with pytest.raises(ValueError, match="is outside of the namespace of its owner default/hi"):
+                await owner.apply(kind, {"metadata": metadata})
+        done.append(await owner.apply(NAMESPACES, {"metadata": {"ownerReferences": []}}))
+
+    async with a_cluster(simulation, "hi") as (_, client), operator.running(client):
+        await eventually(lambda: done)
 
 
 async def test_function_that_cannot_be_called_fails_at_the_declaration() -> None:

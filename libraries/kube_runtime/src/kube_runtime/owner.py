@@ -77,7 +77,8 @@ class Owner(Generic[T]):
         """Apply a child, without a request where it is there already as the document says; return it.
 
         Name and namespace are the owner's unless the document has others. The child is deleted with its owner. Raises
-        ValueError for a kind that is not in `owns`, as its changes would trigger nothing.
+        ValueError for a kind that is not in `owns`, as its changes would trigger nothing, and for a child outside of
+        the owner's namespace without `ownerReferences: []`: Kubernetes would delete it before its owner, or never.
         """
         informer = self._children_of(kind)
         given = document.get("metadata", {})
@@ -86,6 +87,9 @@ class Owner(Generic[T]):
             metadata = {"namespace": self.key.namespace, **metadata}
         wanted = {**document, "metadata": metadata}
         child = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        if self.key.namespace not in {"", child.namespace} and "ownerReferences" not in given:
+            todo = "give it `ownerReferences: []`, and delete it in a function of finalizes()"
+            raise ValueError(f"{kind} {child} is outside of the namespace of its owner {self.key}: {todo}")
         found = informer.get(child)
         if found is not None and is_settled(found, wanted, self.operator):
             return found
