@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
@@ -81,6 +81,7 @@ def test_crd_is_generated_from_a_class() -> None:
 
 class Listing(Struct, frozen=True, kw_only=True):
     hosts: list[str]
+    ports: tuple[Literal[80, 443], ...] = ()
 
 
 class Odd(Struct, frozen=True, kw_only=True):
@@ -92,8 +93,11 @@ class Wild(Struct, frozen=True, kw_only=True):
     anything: Any = None
 
 
-def test_list_is_an_array() -> None:
-    assert schema_of(Listing)["properties"] == {"hosts": {"type": "array", "items": {"type": "string"}}}
+def test_list_is_an_array_and_a_literal_of_the_type_of_its_values() -> None:
+    assert schema_of(Listing)["properties"] == {
+        "hosts": {"type": "array", "items": {"type": "string"}},
+        "ports": {"type": "array", "items": {"type": "integer", "enum": [80, 443]}},
+    }
 
 
 @pytest.mark.parametrize(("kind", "field"), [(Odd, "Odd.size"), (Wild, "Odd.size")])

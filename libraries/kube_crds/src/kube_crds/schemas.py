@@ -1,6 +1,6 @@
 """Generates structural schemas for CustomResourceDefinitions (apiextensions.k8s.io/v1) from types."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -69,12 +69,10 @@ def _map(info: Any) -> Schema:
     return {"type": "object", "additionalProperties": _schema(info.value_type)}
 
 
-def _enum(info: Any) -> Schema:
-    return {"type": "string", "enum": [member.value for member in info.cls]}
-
-
-def _literal(info: Any) -> Schema:
-    return {"type": "string", "enum": list(info.values)}
+def _one_of(values: Iterable[object]) -> Schema:
+    found = list(values)
+    (kind,) = {type(each) for each in found}
+    return {"type": {str: "string", int: "integer"}[kind], "enum": found}
 
 
 _BY_TYPE: Mapping[type[inspect.Type], Callable[[Any], Schema]] = {
@@ -82,8 +80,8 @@ _BY_TYPE: Mapping[type[inspect.Type], Callable[[Any], Schema]] = {
     inspect.VarTupleType: _list,
     inspect.ListType: _list,
     inspect.DictType: _map,
-    inspect.EnumType: _enum,
-    inspect.LiteralType: _literal,
+    inspect.EnumType: lambda info: _one_of(each.value for each in info.cls),
+    inspect.LiteralType: lambda info: _one_of(info.values),
     inspect.RawType: lambda _: dict(FREE_FORM),
     inspect.StrType: lambda _: {"type": "string"},
     inspect.BoolType: lambda _: {"type": "boolean"},
