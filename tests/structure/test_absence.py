@@ -64,7 +64,7 @@ PROVEN = {
     "kube_runtime/apply/writing.py taken_over": NOTHING + "the object is applied",
     "kube_runtime/apply/removal.py _remove": GONE,
     "kube_runtime/client/reading.py _request": NOTHING + "raised again, as what it says of the kind",
-    "kube_runtime/client/discovery.py _ask": NOTHING + "one version; `served` asks for all",
+    "kube_runtime/client/discovery.py resource": NOTHING + "one version; `served` asks for all",
     "kube_runtime/client/discovery.py _defined_by": BUILT_IN,
     "kube_runtime/client/discovery.py served": "here it is decided for kinds; all versions are asked for, and CRDs",
     "kube_runtime/event_recorder.py _send": NOTHING + "the Event is created again",

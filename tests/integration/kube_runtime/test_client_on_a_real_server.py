@@ -17,6 +17,7 @@ from kube_runtime import (
     Invalid,
     KindUnknown,
     NotFound,
+    NotServed,
     ObjectKey,
     Resource,
     TooManyRequests,
@@ -219,7 +220,9 @@ async def test_table_of_built_in_kinds_says_what_the_server_says(
     client: Client, request: pytest.FixtureRequest
 ) -> None:
     for api_version in sorted({api_version for api_version, _ in BUILT_IN_KINDS}):
-        served = await client.mapper._ask(api_version)  # noqa: SLF001 - the answer of the server itself
+        served: dict[str, Any] = {}
+        with suppress(NotServed):  # by the simulated one
+            served = await client.mapper._ask(api_version)  # noqa: SLF001 - the answer of the server itself
         known = {kind: each for (of, kind), each in BUILT_IN_KINDS.items() if of == api_version}
         assert known.keys() <= served.keys() or "simulated" in request.node.name
         assert known == {kind: served.get(kind, each) for kind, each in known.items()}

@@ -96,7 +96,6 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
         TooManyRequests as TooManyRequests,
         TriggerMistaken as TriggerMistaken,
         Unauthorized as Unauthorized,
-        UnsupportedMediaType as UnsupportedMediaType,
     )
     from kube_runtime.informer import (
         Cache as Cache,
@@ -163,7 +162,7 @@ _MODULES = {
         "Forbidden Gone Invalid KindUnknown KubeconfigInvalid KubeconfigRefused KubeError ManifestInvalid "
         "MethodNotAllowed NotFound NotServed ObjectUnreadable RequestTooLarge ResponseInvalid "
         "ResponseTooLarge ServerUnavailable StatusCause TerminalError TooManyRequests TriggerMistaken "
-        "Unauthorized UnsupportedMediaType"
+        "Unauthorized"
     ),
     "informer": "Cache Change Index Informer",
     "leases": "LeaseSharding",

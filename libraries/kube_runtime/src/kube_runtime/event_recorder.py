@@ -157,19 +157,16 @@ class EventRecorder:
     async def _send(self, series: _Series) -> None:
         series.sent_at = asyncio.get_running_loop().time()
         count, metadata = series.count, series.document["metadata"]
+        repeated: JsonObject = {"series": {"count": count, "lastObservedTime": series.last_seen}} if count > 1 else {}
         if series.sent_count:
-            change = {"series": {"count": count, "lastObservedTime": series.last_seen}}
             try:
-                await self._client.merge_patch(EVENTS, metadata["name"], change, metadata["namespace"])
+                await self._client.merge_patch(EVENTS, metadata["name"], repeated, metadata["namespace"])
             except NotFound:
                 series.sent_count = 0  # the server has forgotten it, as it does after an hour
         if not series.sent_count:
-            document = series.document if count == 1 else {**series.document, "series": self._series_of(series)}
+            document = series.document | repeated
             await self._client.create(EVENTS, document, metadata["namespace"], field_manager=self._controller)
         series.sent_count = count
-
-    def _series_of(self, series: _Series) -> JsonObject:
-        return {"count": series.count, "lastObservedTime": series.last_seen}
 
     def _forget_old(self, now: float) -> None:
         while self._series:

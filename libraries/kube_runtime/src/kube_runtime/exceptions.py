@@ -17,7 +17,6 @@ KubeError
 │   ├── AlreadyExists        409, on create
 │   ├── Gone                 410, a resource version or page that the server no longer knows
 │   ├── RequestTooLarge      413, and 500 of a server whose etcd stores no object of this size
-│   ├── UnsupportedMediaType 415
 │   ├── Invalid              422, with a cause for each field; 500 for a document that does not fit its schema
 │   ├── TooManyRequests      429
 │   └── ServerUnavailable    500 and above
@@ -167,10 +166,6 @@ class Gone(ApiError):
 
 class RequestTooLarge(ApiError):
     """The object is larger than the server takes, or than its etcd stores."""
-
-
-class UnsupportedMediaType(ApiError):
-    """The server does not know the kind of patch."""
 
 
 class Invalid(ApiError):

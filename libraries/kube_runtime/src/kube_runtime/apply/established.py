@@ -15,38 +15,32 @@ RETRY_SECONDS = 0.5
 
 async def wait_established(client: Client, resource: Resource[JsonObject], crd: JsonObject) -> JsonObject:
     """Return the CRD once its kind is served. Raises ClusterUnreachable at the deadline, ApiError if it is refused."""
-    metadata = crd["metadata"]
+    name = crd["metadata"]["name"]
     try:
         async with asyncio.timeout(ESTABLISHED_SECONDS):
             while not _is_settled(crd):
                 changes = client.watch(
                     resource,
-                    resource_version=metadata["resourceVersion"],
-                    field_selector=f"metadata.name={metadata['name']}",
+                    resource_version=crd["metadata"]["resourceVersion"],
+                    field_selector=f"metadata.name={name}",
                 )
                 async with aclosing(changes):
                     async for event in changes:
                         if event.object is not None:
                             crd = event.object
-                            metadata = crd["metadata"]
                             break
                     else:  # the server has ended the watch
                         await asyncio.sleep(RETRY_SECONDS)
-                        crd = await client.get(resource, metadata["name"])
-                        metadata = crd["metadata"]
+                        crd = await client.get(resource, name)
     except TimeoutError:
-        raise ClusterUnreachable(f"{metadata['name']} was not established within {ESTABLISHED_SECONDS:g} s") from None
-    _raise_refusal(crd)
+        raise ClusterUnreachable(f"{name} was not established within {ESTABLISHED_SECONDS:g} s") from None
+    if _status_of(crd, "NamesAccepted") == "False" and not _is_served_as_its_kind(crd):
+        raise ApiError(409, "NamesNotAccepted", f"the names of {name} are taken already")
     return crd
 
 
 def _is_settled(crd: JsonObject) -> bool:
     return _status_of(crd, "Established") == "True" or _status_of(crd, "NamesAccepted") == "False"
-
-
-def _raise_refusal(crd: JsonObject) -> None:
-    if _status_of(crd, "NamesAccepted") == "False" and not _is_served_as_its_kind(crd):
-        raise ApiError(409, "NamesNotAccepted", f"the names of {crd['metadata']['name']} are taken already")
 
 
 def _is_served_as_its_kind(crd: JsonObject) -> bool:

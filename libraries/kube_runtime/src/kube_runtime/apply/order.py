@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.client.built_in_kinds import BUILT_IN_KINDS
 
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
@@ -50,30 +51,17 @@ _CALLING = frozenset(
 
 _REFUSING = _CALLING | {("", "ResourceQuota"), ("", "LimitRange")}
 
-_SERVED = frozenset(
-    f"{each}.k8s.io"
-    for each in [
-        "admissionregistration",
-        "apiextensions",
-        "apiregistration",
-        "authentication",
-        "authorization",
-        "certificates",
-        "coordination",
-        "discovery",
-        "events",
-        "flowcontrol.apiserver",
-        "internal.apiserver",
-        "networking",
-        "node",
-        "rbac.authorization",
-        "resource",
-        "scheduling",
-        "storage",
-        "storagemigration",
-    ]
-)
-"""The groups of a server with a dot in their name. CRDs have others of these too, such as `gateway.networking`."""
+_SERVED = frozenset(api_version.rpartition("/")[0] for api_version, _ in BUILT_IN_KINDS) | {
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "node.k8s.io",
+    "resource.k8s.io",
+    "storagemigration.k8s.io",
+}
+"""The groups of a server. CRDs have others with such names, such as `gateway.networking`."""
 
 
 _RUNNING = frozenset({("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet")})

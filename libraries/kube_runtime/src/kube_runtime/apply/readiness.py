@@ -20,6 +20,9 @@ class Readiness:
     message: str
 
 
+_CURRENT = Readiness("Current", "")
+
+
 def readiness(live: Live) -> Readiness:
     """Judge an object as it was read from the API server. What is malformed counts as absent."""
     metadata = _mapping(live.get("metadata"))
@@ -44,7 +47,7 @@ def _by_conditions(live: Live) -> Readiness:
     ready = condition_of(live, "Ready")
     if ready and ready.get("status") != "True":
         return _in_progress(_message(live, "Ready"))
-    return _current()
+    return _CURRENT
 
 
 def _deployment(live: Live) -> Readiness:
@@ -64,7 +67,7 @@ def _deployment(live: Live) -> Readiness:
     available = _number(status, "availableReplicas")
     if available < wanted:
         return _in_progress(f"{available} of {wanted} replicas are available")
-    return _current()
+    return _CURRENT
 
 
 def _stateful_set(live: Live) -> Readiness:
@@ -77,14 +80,14 @@ def _stateful_set(live: Live) -> Readiness:
         return _in_progress(f"{ready} of {wanted} replicas are ready")
     strategy = _mapping(spec.get("updateStrategy"))
     if strategy.get("type") == "OnDelete":
-        return _current()
+        return _CURRENT
     kept = _number(_mapping(strategy.get("rollingUpdate")), "partition")
     updated = _number(status, "updatedReplicas")
     if updated < wanted - kept:
         return _in_progress(f"{updated} of {wanted - kept} replicas are updated")
     if not kept and status.get("currentRevision") != status.get("updateRevision"):
         return _in_progress("replicas of an earlier revision are still there")
-    return _current()
+    return _CURRENT
 
 
 def _daemon_set(live: Live) -> Readiness:
@@ -99,7 +102,7 @@ def _daemon_set(live: Live) -> Readiness:
         count = _number(status, field)
         if count < wanted:
             return _in_progress(f"{count} of {wanted} Pods are {words}")
-    return _current()
+    return _CURRENT
 
 
 def _replica_set(live: Live) -> Readiness:
@@ -109,14 +112,14 @@ def _replica_set(live: Live) -> Readiness:
     wanted, available = _number(spec, "replicas", 1), _number(status, "availableReplicas")
     if available < wanted or _number(status, "replicas") > wanted:
         return _in_progress(f"{available} of {wanted} replicas are available")
-    return _current()
+    return _CURRENT
 
 
 def _job(live: Live) -> Readiness:
     if condition_of(live, "Failed").get("status") == "True":
         return Readiness("Failed", _message(live, "Failed"))
     if condition_of(live, "Complete").get("status") == "True" or _mapping(live.get("status")).get("startTime"):
-        return _current()
+        return _CURRENT
     return _in_progress("it has not started yet")
 
 
@@ -124,11 +127,11 @@ def _pod(live: Live) -> Readiness:
     status = _mapping(live.get("status"))
     phase = status.get("phase")
     if phase == "Succeeded":
-        return _current()
+        return _CURRENT
     if phase == "Failed":
         return Readiness("Failed", str(status.get("message") or status.get("reason") or "it failed"))
     if phase == "Running" and condition_of(live, "Ready").get("status") == "True":
-        return _current()
+        return _CURRENT
     crashing = _waiting_reason(status)
     if crashing in {"CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "InvalidImageName"}:
         return Readiness("Failed", f"a container waits: {crashing}")
@@ -141,30 +144,30 @@ def _service(live: Live) -> Readiness:
     spec, status = _mapping(live.get("spec")), _mapping(live.get("status"))
     if spec.get("type") == "LoadBalancer" and not _mapping(status.get("loadBalancer")).get("ingress"):
         return _in_progress("the load balancer has no address yet")
-    return _current()
+    return _CURRENT
 
 
 def _claim(live: Live) -> Readiness:
     phase = _mapping(live.get("status")).get("phase")
-    return _current() if phase == "Bound" else _in_progress(f"it is {phase or 'not bound yet'}")
+    return _CURRENT if phase == "Bound" else _in_progress(f"it is {phase or 'not bound yet'}")
 
 
 def _crd(live: Live) -> Readiness:
     if condition_of(live, "NamesAccepted").get("status") == "False":
         return Readiness("Failed", _message(live, "NamesAccepted"))
     if condition_of(live, "Established").get("status") == "True":
-        return _current()
+        return _CURRENT
     return _in_progress("it is not served yet")
 
 
 def _namespace(live: Live) -> Readiness:
     phase = _mapping(live.get("status")).get("phase")
-    return _current() if phase in {None, "Active"} else _in_progress(f"it is {phase}")
+    return _CURRENT if phase in {None, "Active"} else _in_progress(f"it is {phase}")
 
 
 def _disruption_budget(live: Live) -> Readiness:
     seen = "observedGeneration" in _mapping(live.get("status"))
-    return _current() if seen else _in_progress("its controller has not observed it yet")
+    return _CURRENT if seen else _in_progress("its controller has not observed it yet")
 
 
 _JUDGES: Mapping[tuple[str, str], Callable[[Live], Readiness]] = {
@@ -180,10 +183,6 @@ _JUDGES: Mapping[tuple[str, str], Callable[[Live], Readiness]] = {
     ("policy", "PodDisruptionBudget"): _disruption_budget,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _crd,
 }
-
-
-def _current() -> Readiness:
-    return Readiness("Current", "")
 
 
 def _in_progress(message: str) -> Readiness:

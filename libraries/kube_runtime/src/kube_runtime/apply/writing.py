@@ -86,7 +86,7 @@ class ObjectWriter:
             target.resource, name, target.document, namespace, field_manager=self.field_manager
         )
         target.written.add(target.entry.identity)
-        return decoding_for(target.resource.type).object(applied.body), applied.created
+        return decoding_for(target.resource.type).object(applied.body), applied.code == 201
 
     async def _take_over(self, target: ObjectTarget, live: JsonObject, *, is_first: bool) -> JsonObject:
         """Move what others own to this field manager, in the version that was read; return the object.

@@ -30,7 +30,6 @@ from kube_runtime.exceptions import (
     ServerUnavailable,
     TooManyRequests,
     Unauthorized,
-    UnsupportedMediaType,
 )
 
 MAX_MESSAGE_LENGTH = 2_000
@@ -49,7 +48,6 @@ _BY_CODE: dict[int, type[ApiError]] = {
     409: Conflict,
     410: Gone,
     413: RequestTooLarge,
-    415: UnsupportedMediaType,
     422: Invalid,
     429: TooManyRequests,
 }

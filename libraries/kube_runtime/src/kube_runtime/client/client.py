@@ -14,7 +14,6 @@ from kube_runtime.client.bodies import Fence
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.client.kubeconfig import (
     STRICT,
-    Connection,
     KubeconfigPolicy,
     connection_from_kubeconfig,
     connection_of_environment,
@@ -41,22 +40,12 @@ _JSON = "application/json"
 _MERGE = "application/merge-patch+json"
 
 
-class Applied(msgspec.Struct, frozen=True):
-    """The response to a server-side apply, undecoded: the object's bytes, and whether it is new."""
-
-    body: bytes
-    created: bool
-
-
 class Client(Reader):
     """A client of one cluster, with one pool of connections. Use it as an async context manager, or close it.
 
     Every call raises ApiError (by reason: NotFound, KindUnknown, Conflict, ...), ClusterUnreachable, ResponseInvalid,
     or AddressInvalid where no object can have such a name.
     """
-
-    def __init__(self, connection: Connection, options: ClientOptions = DEFAULT_OPTIONS) -> None:
-        super().__init__(connection, options)
 
     @classmethod
     async def from_kubeconfig(
@@ -202,8 +191,8 @@ class Client(Reader):
         force: bool = True,
         dry_run: bool = False,
         subresource: str | None = None,
-    ) -> Applied:
-        """Apply as `apply` does, and give the answer as bytes with the word whether the object is new."""
+    ) -> ServerResponse:
+        """Apply as `apply` does, and return the object undecoded; the code is 201 where it is new."""
         query = {
             "fieldManager": field_manager,
             "fieldValidation": _NO_SECOND_PARSE,
@@ -212,8 +201,7 @@ class Client(Reader):
         }
         target = target_of(resource.path(namespace, name, subresource), query)
         body = _as_yaml(_encode(resource, document, name))
-        answer = await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
-        return Applied(answer.body, answer.code == 201)
+        return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
 
     async def merge_patch(
         self,

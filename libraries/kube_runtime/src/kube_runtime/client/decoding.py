@@ -51,12 +51,8 @@ class _Event(msgspec.Struct, Generic[T]):
     object: T
 
 
-class _MarkMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
 class _Mark(msgspec.Struct):
-    metadata: _MarkMetadata
+    metadata: _ListMetadata
 
 
 class _IdentityMetadata(msgspec.Struct, rename="camel"):

@@ -143,7 +143,8 @@ class RestMapper:
         async with self._asking.setdefault(api_version, asyncio.Lock()):
             asked_at = self._asked_at.get(api_version, float("-inf"))
             if asked_at < called_at - self._again_after_seconds:
-                self._known.setdefault(api_version, {}).update(await self._ask(api_version))
+                with suppress(NotServed):
+                    self._known.setdefault(api_version, {}).update(await self._ask(api_version))
                 self._asked_at[api_version] = self._clock()
         found = self._known.get(api_version, {}).get(kind)
         if found is None:
@@ -161,7 +162,7 @@ class RestMapper:
         group, is_consistent = api_version.rpartition("/")[0], True
         for version in await self._versions(group):
             try:
-                found = (await self._ask_served(version)).get(kind)
+                found = (await self._ask(version)).get(kind)
             except NotServed:  # listed and not served: a CRD has just been deleted or changed
                 is_consistent = False
                 continue
@@ -220,13 +221,6 @@ class RestMapper:
                 kept.pop(each, None)
 
     async def _ask(self, api_version: str) -> dict[str, Resource[JsonObject]]:
-        """Return the kinds of a group and version; nothing where it is not served."""
-        try:
-            return await self._ask_served(api_version)
-        except NotServed:
-            return {}
-
-    async def _ask_served(self, api_version: str) -> dict[str, Resource[JsonObject]]:
         """Return the kinds of a group and version. Raises NotServed where there is no such, and KubeError."""
         group, _, version = api_version.rpartition("/")
         served = await self.kinds(api_version)

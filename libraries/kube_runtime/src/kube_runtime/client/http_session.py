@@ -21,7 +21,7 @@ class HttpSession:
     def __init__(self) -> None:
         self._open: aiohttp.ClientSession | None = None
 
-    def opened(self, *, keep_alive_seconds: float, read_buffer_bytes: int, decompress: bool) -> aiohttp.ClientSession:
+    def opened(self, *, keep_alive_seconds: float, read_buffer_bytes: int) -> aiohttp.ClientSession:
         """Return the session. Clients that share it have the same options but for the server."""
         if self._open is None:
             self._open = aiohttp.ClientSession(
@@ -31,7 +31,7 @@ class HttpSession:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
                 read_bufsize=read_buffer_bytes,
-                auto_decompress=decompress,
+                auto_decompress=False,
             )
         return self._open
 

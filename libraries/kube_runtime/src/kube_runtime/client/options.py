@@ -30,7 +30,6 @@ class ClientOptions:
       after a minute, by TCP
     - `keep_alive_seconds`: how long an idle connection is kept open
     - `circuit`: after a request without a response, fail at once until a probe gets one (`Client.probe`)
-    - `compression`: ask for compressed answers, which pays on a slow line and costs CPU on a fast one
     """
 
     timeout_seconds: float = 30.0
@@ -52,7 +51,6 @@ class ClientOptions:
     watch_silence_seconds: float = 330.0
     keep_alive_seconds: float = 80.0
     circuit: bool = False
-    compression: bool = False
     user_agent: str = "kube-runtime"
     metrics: RuntimeMetrics | None = None
 

@@ -15,7 +15,7 @@ from kube_runtime.client.decoding import UNDECODABLE, WatchEvent, decoding_for
 from kube_runtime.client.discovery import METADATA_ONLY, RestMapper
 from kube_runtime.client.json_limits import JsonLimits, check_json_aside
 from kube_runtime.client.kubeconfig import Connection
-from kube_runtime.client.options import ClientOptions
+from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.transport import ServerResponse, Transport
 from kube_runtime.exceptions import (
     KindUnknown,
@@ -54,7 +54,7 @@ class Revision(msgspec.Struct, frozen=True):
 class Reader:
     """What a client reads. Every call raises what `Client` says."""
 
-    def __init__(self, connection: Connection, options: ClientOptions) -> None:
+    def __init__(self, connection: Connection, options: ClientOptions = DEFAULT_OPTIONS) -> None:
         self._transport = Transport(connection, options)
         self._fence: Fence | None = None
         self.mapper = RestMapper(self._transport)

@@ -36,7 +36,6 @@ class Sessions:
             yield self._http.opened(
                 keep_alive_seconds=options.keep_alive_seconds,
                 read_buffer_bytes=options.read_buffer_bytes,
-                decompress=options.compression,
             )
         finally:
             OPENING.reset(before)

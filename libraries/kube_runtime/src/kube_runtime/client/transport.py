@@ -1,9 +1,8 @@
 """One pooled HTTP session to one API server: bytes in, bytes out.
 
-Every request has a timeout, a rate limit and a limit on the size of the response, which is decompressed in steps, and
-only where compression was asked for. Redirects are not followed, since they would carry the credentials to any host. A
-request that is refused with Retry-After is repeated a few times after that pause; everything else is retried by the
-caller's queue.
+Every request has a timeout, a rate limit and a limit on the size of the response, which must not be compressed.
+Redirects are not followed, since they would carry the credentials to any host. A request that is refused with
+Retry-After is repeated a few times after that pause; everything else is retried by the caller's queue.
 """
 
 import logging
@@ -74,9 +73,12 @@ class Transport:
         self._server = connection.server
         self._host = URL(connection.server).authority
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight, options.max_in_background)
-        self._fixed = {"Accept": "application/json", "User-Agent": options.user_agent, **connection.impersonation}
-        self._encoding = "gzip" if options.compression else "identity"
-        self._fixed["Accept-Encoding"] = self._encoding
+        self._fixed = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": options.user_agent,
+            **connection.impersonation,
+        }
         self._timeout = _time_limit(options.connect_timeout_seconds, total=options.timeout_seconds)
         self._stream_timeout = _time_limit(options.connect_timeout_seconds, read=options.watch_silence_seconds)
         self._tls = connection.tls
@@ -98,7 +100,6 @@ class Transport:
         *,
         body: bytes | None = None,
         content_type: str = "application/json",
-        timeout_seconds: float | None = None,
         fence: Fence | None = None,
         probe: bool = False,
         accept: str | None = None,
@@ -111,9 +112,6 @@ class Transport:
         `max_bytes` is a lower limit than that of this client.
         Raises ApiError, ClusterUnreachable and ResponseInvalid, and whatever the fence raises.
         """
-        timeout = self._timeout
-        if timeout_seconds is not None:
-            timeout = _time_limit(self._timeout.sock_connect, total=timeout_seconds)
         refused_before = distrusted_before = False
         if not probe:
             self.circuit.check()
@@ -123,7 +121,7 @@ class Transport:
                 attempt += 1
                 used = self._ssl
                 try:
-                    return await self._attempt(method, target, body, content_type, timeout, fence, accept, max_bytes)
+                    return await self._attempt(method, target, body, content_type, fence, accept, max_bytes)
                 except Unauthorized:
                     if refused_before or attempt >= self.options.attempts or not await self._renew_identity(used):
                         raise
@@ -239,7 +237,6 @@ class Transport:
         target: str,
         body: bytes | None,
         content_type: str,
-        limit: aiohttp.ClientTimeout,
         fence: Fence | None,
         accept: str | None,
         max_bytes: int | None,
@@ -257,7 +254,7 @@ class Transport:
                         self._url(target),
                         data=None if body is None else RequestBody(body, content_type, fence),
                         headers=headers,
-                        timeout=limit,
+                        timeout=self._timeout,
                         ssl=self._ssl,
                         allow_redirects=False,
                         **self._extra,
@@ -298,9 +295,9 @@ class Transport:
         return b"".join(parts)
 
     def _check_encoding(self, response: aiohttp.ClientResponse) -> None:
-        """Refuse a compression that was not asked for, as a few bytes would become many. Raises ResponseInvalid."""
+        """Refuse a compressed answer, of which a few bytes would become many. Raises ResponseInvalid."""
         encoding = response.headers.get("Content-Encoding", "identity").lower()
-        if encoding not in {"identity", self._encoding}:
+        if encoding != "identity":
             raise ResponseInvalid(f"the answer has the encoding {encoding[:40]!r}, which was not asked for")
 
     def _refusal(self, response: aiohttp.ClientResponse, body: bytes) -> ApiError | ResponseInvalid:

@@ -105,17 +105,17 @@ class Workers(Generic[K]):
     async def run(self) -> None:
         """Work until `shutdown`, or until cancelled."""
         options = self._options
+        without_resyncs = min(options.workers_without_resyncs, options.concurrency)
+        numbers = {
+            Priority.EVENT: options.workers_for_events,
+            Priority.CHANGE: without_resyncs,
+            Priority.RESYNC: options.concurrency - without_resyncs,
+        }
         async with asyncio.TaskGroup() as tasks:
             self._workers = [
-                tasks.create_task(
-                    self._work(Priority.CHANGE if number < options.workers_without_resyncs else Priority.RESYNC),
-                    name=f"{self.name} worker {number}",
-                )
-                for number in range(options.concurrency)
-            ]
-            self._workers += [
-                tasks.create_task(self._work_on_events(), name=f"{self.name} worker for events {number}")
-                for number in range(options.workers_for_events)
+                tasks.create_task(self._work(least), name=f"{self.name} worker {least.name} {each}")
+                for least, number in numbers.items()
+                for each in range(number)
             ]
 
     async def shutdown(self, grace_seconds: float) -> None:
@@ -134,20 +134,14 @@ class Workers(Generic[K]):
             await asyncio.wait(late)
 
     async def _work(self, least: Priority) -> None:
-        IN_BACKGROUND.set(True)
+        limit = self._limit if least is not Priority.EVENT else None
+        IN_BACKGROUND.set(least is not Priority.EVENT)
         while True:
             try:
                 await self.queue.filled(least)
-                async with self._limit.place(least, self._metrics) if self._limit is not None else nullcontext():
+                async with limit.place(least, self._metrics) if limit is not None else nullcontext():
                     if self.queue.holds(least):  # else somebody was faster
                         await self._work_on(await self.queue.get(least))
-            except QueueShutDown:
-                return
-
-    async def _work_on_events(self) -> None:
-        while True:
-            try:
-                await self._work_on(await self.queue.get(Priority.EVENT))
             except QueueShutDown:
                 return
 

@@ -93,9 +93,7 @@ class Informer(Generic[T]):
         self.last_error: KubeError | None = None
         self._own: OwnWrites[T] = OwnWrites(resource, self.cache)
         self._client = client
-        self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        self._selected = {"namespace": namespace, "label_selector": label_selector, "field_selector": field_selector}
         self._resync_seconds = resync_seconds
         self._page_size = page_size
         self._metrics = metrics.informer(resource.plural_name) if metrics else InformerMetrics()
@@ -246,14 +244,7 @@ class Informer(Generic[T]):
         self._was_silent = False
 
     def _pages(self, unreadable: Callable[[ObjectUnreadable], None], page_size: int) -> AsyncIterator[ObjectList[T]]:
-        return self._client.pages(
-            self.resource,
-            self._namespace,
-            page_size=page_size,
-            unreadable=unreadable,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-        )
+        return self._client.pages(self.resource, page_size=page_size, unreadable=unreadable, **self._selected)
 
     def _refuse_stale(self, version: str) -> None:
         """Raise ResponseInvalid for a list from the past; not for ever, as a server may be restored from a backup."""
@@ -273,13 +264,7 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         """Follow one stream to its end."""
         self._metrics.watches += 1
-        lines = self._client.watch_lines(
-            self.resource,
-            self._namespace,
-            resource_version=self._version,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-        )
+        lines = self._client.watch_lines(self.resource, resource_version=self._version, **self._selected)
         self._was_silent = True
         async with aclosing(lines):
             async for batch in lines:
@@ -324,16 +309,13 @@ class Informer(Generic[T]):
         key = resource.key_of(new)
         known = self.cache.get(key)
         if known is not None:
-            is_unchanged = resource.version_of(new) == resource.version_of(known) and self._are_same(known, new)
-            if is_unchanged or self._is_newer_known(key, as_of):
+            is_same = resource.uid_of(new) == resource.uid_of(known)
+            if (is_same and resource.version_of(new) == resource.version_of(known)) or self._is_newer_known(key, as_of):
                 return key
         self.cache.put(key, new)
         self._own.shown(key, new)
         self._notify(Change(known, new, may_be_restored=is_listed and known is not None))
         return key
-
-    def _are_same(self, known: T, new: T) -> bool:
-        return self.resource.uid_of(known) == self.resource.uid_of(new)
 
     def _is_newer_known(self, key: ObjectKey, version: str) -> bool:
         """Tell whether the cache holds a state after this version; never after its resourceVersion decreased."""

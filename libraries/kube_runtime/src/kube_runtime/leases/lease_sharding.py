@@ -11,29 +11,6 @@ from kube_runtime.sharding import Work
 log = logging.getLogger(__name__)
 
 
-class Ownership:
-    """The owners that were a replica's at the last look."""
-
-    def __init__(self) -> None:
-        self._mine: frozenset[str] = frozenset()
-        self._identity = ""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether none was."""
-        return not self._mine
-
-    def update(self, identity: str, mine: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-        """Return which owners were gained and lost since.
-
-        Under another identity all of them were gained: the membership had lapsed, and others may have had them.
-        """
-        before, self._mine = self._mine, mine
-        gained = mine - before if identity == self._identity else mine
-        self._identity = identity
-        return gained, before - mine
-
-
 class LeaseSharding:
     """One of several replicas that share owners by their Leases. Until it runs it owns nothing.
 
@@ -67,7 +44,8 @@ class LeaseSharding:
         self.has_begun = False
         """Whether this replica has begun with its share: from then on it can be sent what concerns any key."""
         self._work: Work | None = None
-        self._ownership = Ownership()
+        self._mine: frozenset[str] = frozenset()
+        self._identity = ""
 
     def owns(self, owner: str) -> bool:
         """Tell whether this replica, and no other, has the keys of an owner right now."""
@@ -83,13 +61,18 @@ class LeaseSharding:
         await self.membership.run()
 
     def _compare(self) -> None:
-        """Begin with the owners that are this replica's by now and were not before."""
-        if self._work is None or (self._ownership.is_empty and not self.membership.has_share):
+        """Begin with the owners that are this replica's by now and were not before.
+
+        Under another identity those are all: the membership had lapsed, and others may have had them.
+        """
+        if self._work is None or not (self._mine or self.membership.has_share):
             return  # to find that out for each owner of a large fleet takes long
+        identity, before = self.membership.identity, self._mine
         mine = frozenset(owner for owner in self._work.owners() if self.membership.owns(owner))
-        gained, lost = self._ownership.update(self.membership.identity, mine)
+        gained, lost = (mine - before if identity == self._identity else mine), before - mine
+        self._mine, self._identity = mine, identity
         if gained or lost:
-            log.info("%s: %d owners gained, %d lost", self.membership.identity, len(gained), len(lost))
+            log.info("%s: %d owners gained, %d lost", identity, len(gained), len(lost))
         self._work.begin(gained, lost)
         self.has_begun = self.has_begun or self.membership.has_share
 

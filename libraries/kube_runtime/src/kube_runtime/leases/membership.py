@@ -190,7 +190,7 @@ class Membership:
 
     async def _agree(self) -> None:
         """Give away the keys lost by the new view, publish it, and read what others claim by now."""
-        self._wanted = self._view_with_all()
+        self._wanted = tuple(sorted({self.identity, *self._others}))
         if self._own is not None:
             self.joined.set()
         wanted = self._wanted
@@ -211,7 +211,7 @@ class Membership:
     async def _join(self) -> None:
         """Become known to the others, claiming nothing yet."""
         if self.identity == self._name or self.identity in self._used:
-            self.identity = self._new_identity()
+            self.identity = f"{self._name}-{uuid.uuid4().hex[:8]}"
         if self._succeeds or self._used:
             await self._remove_predecessors()
         self._used.add(self.identity)
@@ -220,12 +220,6 @@ class Membership:
         self._shown = ((),)
         self._act_until = began + self._timing.act_seconds
         self._changed.set()
-
-    def _new_identity(self) -> str:
-        return f"{self._name}-{uuid.uuid4().hex[:8]}"
-
-    def _view_with_all(self) -> tuple[str, ...]:
-        return tuple(sorted({self.identity, *self._others}))
 
     async def _remove_predecessors(self) -> None:
         """Remove the Leases of processes before this one, and those of this one that a lost answer left behind."""
