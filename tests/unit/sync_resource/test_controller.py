@@ -87,6 +87,12 @@ async def test_objects_stay_while_the_kyma_is_paused_and_follow_when_it_is_resum
         await world.reconcile("first")
         assert await world.objects() == ({"one"} if value else {"two"})
     assert [pause_ended(each) for each in changes] == [False, True]
+    kept = {"labels": {names.SKIP_RECONCILIATION: "true"}, "annotations": {names.SKIPPED_BY: names.FORMER_VERSION}}
+    await world.kcp.merge_patch(KYMAS, "demo", {"metadata": kept}, KCP, field_manager="klm")
+    await world.see(KYMAS, KCP)
+    await world.write("first", "three")
+    await world.reconcile("first")
+    assert await world.objects() == {"three"}, "it is kept from the former version alone"
 
 
 async def test_object_that_is_refused_keeps_the_others_from_being_pruned(

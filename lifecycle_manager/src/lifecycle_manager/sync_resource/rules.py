@@ -152,9 +152,7 @@ def is_kept(seen: SyncResourceSnapshot) -> bool:
 
 def is_paused(kyma: Kyma | None) -> bool:
     """Tell whether the objects of a Kyma stay as they are: it is paused, and not being deleted."""
-    if kyma is None or kyma.metadata.being_deleted:
-        return False
-    return boolean(kyma.metadata.labels, names.SKIP_RECONCILIATION)
+    return kyma is not None and kyma.metadata.is_paused and not kyma.metadata.being_deleted
 
 
 def is_accepted(resource: SyncResource) -> bool:
