@@ -1,17 +1,21 @@
-"""A version of a module that names another API version of its Module CR, which the cluster does not serve (yet)."""
+"""A version of a module that names another kind, or another API version that the cluster does not serve (yet)."""
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from kube_runtime import Resource
-from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
+from kube_simulation import Refuse
+from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_POLICIES
 from lifecycle_manager.contract.signals import ReadScope
 from tests import builders
 from tests.unit.module_config.test_controller import CRD, GROUP, INFRASTRUCTURES, MODULE, Module, changed, module
-from tests.world import SKR
+from tests.world import KCP, SKR
 
+LANDSCAPE = {**builders.INFRASTRUCTURE_DATA, "kind": "Landscape"}
+LANDSCAPES: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1beta1", "Landscape", "landscapes", namespaced=True)
 V1 = {**builders.INFRASTRUCTURE_DATA, "apiVersion": f"{GROUP}/v1"}
 INFRASTRUCTURES_V1: Resource[dict[str, Any]] = Resource.dynamic(
     GROUP, "v1", "Infrastructure", "infrastructures", namespaced=True
@@ -28,17 +32,27 @@ def crd(*served: str, stored: str = "v1beta1") -> dict[str, Any]:
     return made
 
 
-async def offers_v1(it: Module) -> None:
-    """Have the user's Module CR in KCP, and then a version of the module that names v1 of it."""
+async def offers_v1(it: Module, data: dict[str, Any] | None = V1) -> None:
+    """Have the user's Module CR in KCP, and then a version of the module that names v1 of it, or another kind."""
     await it.world.choose(MODULE)
     await it.world.reconcile(times=2)
     await it.write("precious")
     await it.reconcile(ReadScope.EVERYTHING)
-    await it.world.offer(builders.template(version="0.2.0", installs=True, data=V1), builders.release(regular="0.2.0"))
+    template = builders.template(version="0.2.0", installs=True, data=data)
+    await it.world.offer(template, builders.release(regular="0.2.0"))
     await it.world.reconcile(times=2)
     (status,) = (await it.world.in_kcp()).status.modules
     assert status.template is not None
     assert status.template.metadata.name.endswith("0.2.0")
+
+
+async def serve_landscapes(it: Module) -> None:
+    """Have another kind served that the module may have."""
+    document = crd("v1beta1") | {"metadata": {"name": f"landscapes.{GROUP}"}}
+    document["spec"]["names"] = {"kind": "Landscape", "listKind": "LandscapeList", "plural": "landscapes"}
+    await (await it.world.skr()).create(CUSTOM_RESOURCE_DEFINITIONS, document, field_manager="module")
+    kinds = [{"group": GROUP, "kind": each} for each in ("Infrastructure", "Landscape")]
+    await it.world.kcp.merge_patch(MODULE_POLICIES, MODULE, {"spec": {"moduleCrKinds": kinds}}, KCP)
 
 
 async def serve(it: Module, *served: str, stored: str = "v1beta1") -> None:
@@ -116,3 +130,45 @@ async def test_version_that_is_served_no_more_is_left_for_the_one_that_is() -> N
         await it.reconcile(changed())
         assert "of v1" in await it.text()
         assert INFRASTRUCTURES.version == "v1beta1"
+
+
+@pytest.mark.parametrize("data", [None, LANDSCAPE])
+@pytest.mark.parametrize("goes", ["module cr", "kind"])
+async def test_module_config_of_a_former_kind_stays_as_long_as_its_module_cr(
+    data: dict[str, Any] | None, goes: str
+) -> None:
+    async with module() as it:
+        await serve_landscapes(it)
+        await offers_v1(it, data)
+        before = await it.config()
+        assert before is not None
+        refuses = it.world.cluster("demo").ruled_by(Refuse(lambda each: "/v1beta1/infra" in each.path))
+        for rule in (refuses, nullcontext()):
+            with rule:
+                await it.reconcile(ReadScope.EVERYTHING)
+            after = await it.config()
+            assert after is not None
+            assert (after.metadata.uid, after.metadata.being_deleted) == (before.metadata.uid, False)
+        if goes == "kind":
+            await (await it.world.skr()).delete(CUSTOM_RESOURCE_DEFINITIONS, crd()["metadata"]["name"])
+        else:
+            await it.delete()
+        await it.reconcile(ReadScope.EVERYTHING)
+        after = await it.config()
+        assert after is None or after.metadata.being_deleted
+
+
+async def test_default_module_cr_of_another_kind_gets_the_module_config_of_the_former_one() -> None:
+    async with module() as it:
+        await serve_landscapes(it)
+        await offers_v1(it, LANDSCAPE)
+        before = await it.config()
+        document = {"metadata": {"name": "default"}, "spec": {"value": "new"}}
+        await (await it.world.skr()).create(LANDSCAPES, document, SKR, field_manager="user")
+        await it.reconcile(ReadScope.EVERYTHING)
+        after = await it.config()
+        assert before is not None
+        assert after is not None
+        assert after.metadata.uid == before.metadata.uid
+        assert "kind: Landscape" in after.spec.resource
+        assert await it.number_of_configs() == 1

@@ -17,7 +17,6 @@ from functools import partial
 
 from kube_runtime import (
     Causes,
-    Change,
     Clock,
     Controller,
     KubeError,
@@ -67,7 +66,7 @@ from lifecycle_manager.object_set.policy import policy_changed
 from lifecycle_manager.options.configuration import ModuleConfigSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr import Connections, SkrAccessError
-from lifecycle_manager_api import ModuleConfig, names
+from lifecycle_manager_api import names
 
 
 def setup(
@@ -100,7 +99,9 @@ def setup(
     )
     everything = ReadScope.EVERYTHING
     controller.watches(kymas, to=modules.of_changed_kyma, when=modules_changed, cause=everything)
-    controller.watches(configs, to=modules.of_config, when=_is_created_or_deleted, cause=ReadScope.DIFFERING)
+    controller.watches(
+        configs, to=modules.of_config, when=lambda it: it.old is None or it.new is None, cause=ReadScope.DIFFERING
+    )
     controller.watches(configs, to=modules.of_config, when=lambda change: change.may_be_restored, cause=everything)
     controller.watches(
         templates, to=lambda change: modules.of_template(versions(change)[0]), when=offer_changed, cause=everything
@@ -192,13 +193,11 @@ class ModuleConfigs:
                         complete=reads.complete,
                         is_removal=seen.is_removal,
                     )
+                    if reading.complete:
+                        reading = replace(reading, staying=await self.kinds.staying(skr, seen, kinds))
         except (KubeError, SkrAccessError, TemplateUnreadable) as error:
             return replace(seen, failure=error)
         seen = self.modules.with_reading(key, seen, reading)
         accepted = rules.acceptable(seen)
         reading = await self.texts.with_texts(seen.kyma, seen.reading, accepted)
         return replace(seen, reading=reading, accepted=accepted)
-
-
-def _is_created_or_deleted(change: Change[ModuleConfig]) -> bool:
-    return change.old is None or change.new is None

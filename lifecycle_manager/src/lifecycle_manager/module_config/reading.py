@@ -68,13 +68,14 @@ class Reading:
     """What was read from the SKR: `found` by reference, None for an object that does not exist.
 
     `default` is the default Module CR. `complete` tells whether every Module CR was read, or only some: of the `served`
-    kinds, by group and name, where the SKR does not serve all of them (None).
+    kinds, by group and name, where the SKR does not serve all of them (None). `staying` are of former kinds that exist.
     """
 
     default: ObjectReference | None
     found: Mapping[ObjectReference, ModuleCr | None]
     complete: bool
     served: frozenset[tuple[str, str]] | None = None
+    staying: frozenset[ObjectReference] = frozenset()
 
     @property
     def present(self) -> list[ModuleCr]:
@@ -162,7 +163,8 @@ async def find_all(
             log.warning("module crs not listed completely", kind=kind.kind, error=str(error))
             complete = False
     served = frozenset((kind.group, kind.kind) for kind, each in resources.items() if each is not None or is_removal)
-    return Reading(_default_of(kinds), found, complete, None if len(served) == len(kinds) else served)
+    default = kinds[0].default if kinds else None
+    return Reading(default, found, complete, None if len(served) == len(kinds) else served)
 
 
 def _drop_largest(found: dict[ObjectReference, ModuleCr | None]) -> None:
@@ -213,7 +215,7 @@ async def find_some(
             continue
         module_crs[reference] = module_cr
         _drop_largest(module_crs)
-    return Reading(_default_of(kinds), module_crs, complete=False)
+    return Reading(kinds[0].default if kinds else None, module_crs, complete=False)
 
 
 async def _resources(
@@ -258,7 +260,3 @@ def _nameless(resource: Resource[JsonObject], reference: ObjectReference, why: s
         api_version=resource.api_version, kind=resource.kind, namespace=reference.namespace, name=reference.name
     )
     return ModuleCr(reference, known, problem=undecodable(reference, why))
-
-
-def _default_of(kinds: Sequence[ModuleCrKind]) -> ObjectReference | None:
-    return kinds[0].default if kinds else None

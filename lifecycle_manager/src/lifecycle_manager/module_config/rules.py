@@ -2,9 +2,9 @@
 
 May delete: the ModuleConfigs of a module without configuration, those of kinds that no module may have, and those
 without a Module CR: that was read by name and does not exist, or a complete reading does not have it. None while it is
-undecided, the SKR can't be read, or it does not serve the kind of the Module CR in any version: but where a module is
-removed whose CRD is gone. A module that is removed, or that the Kyma may not have any more, keeps the ModuleConfigs of
-all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
+undecided, the SKR can't be read, or it does not serve the kind of the Module CR in any version: but where its CRD is
+gone with the module, or another kind is named. A module that is removed, or that the Kyma may not have any more, keeps
+the ModuleConfigs of all Module CRs that exist: as long as there are any, the status of the Kyma lists it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -228,9 +228,11 @@ def _is_of_refused_kind(config: ModuleConfig) -> bool:
 
 def _was_read(config: ModuleConfig, reading: Reading) -> bool:
     """Tell whether the reading has the Module CR of a ModuleConfig if that exists."""
+    known = config.spec.resource_ref
+    if known is not None and ObjectReference.to(known) in reading.staying:
+        return False
     if not reading.complete or reading.served is None:
         return reading.complete
-    known = config.spec.resource_ref
     return known is not None and (known.api_version.rpartition("/")[0], known.kind) in reading.served
 
 
