@@ -242,7 +242,7 @@ async def test_module_unmanage(world: Product) -> None:
             live = [await current(world, each) for each in objects]
             cr = await world.default_cr(module)
             assert cr is not None
-            return not any(names.MANAGED_BY in each["metadata"]["labels"] for each in (*live, cr))
+            return not any(names.MANAGED_BY in each["metadata"].get("labels", ()) for each in (*live, cr))
 
         await eventually(is_released, within=20, what="the objects have no owner")
         await world.kyma_is(State.READY)

@@ -620,7 +620,7 @@ async def test_unmanaged_module_is_left_to_its_users_once_and_managed_again(
             await world.skr.get(resource, name, SKR)
             for resource, name in ((CONFIG_MAPS, "rose"), (CONFIG_MAPS, "tulip"), (GARDENS, "default"))
         ]
-        return [each["metadata"]["labels"].get(names.MANAGED_BY) for each in found]
+        return [each["metadata"].get("labels", {}).get(names.MANAGED_BY) for each in found]
 
     meadow = ObjectKey(KEY.namespace, "demo-meadow")
     await world.want([config_map("tulip")], meadow)
@@ -642,6 +642,17 @@ async def test_unmanaged_module_is_left_to_its_users_once_and_managed_again(
     await world.change({"metadata": {"annotations": {names.IS_UNMANAGED: None}}})
     await world.reconcile()
     assert (await managers())[0] == names.LIFECYCLE_MANAGER
+
+
+async def test_unmanaged_module_that_is_kept_from_the_former_version_is_released(world: Modules) -> None:
+    await world.want([config_map("rose")])
+    await world.reconcile()
+    marks = {names.SKIPPED_BY: names.FORMER_VERSION, names.IS_UNMANAGED: "true"}
+    await world.change({"metadata": {"labels": {names.SKIP_RECONCILIATION: "true"}, "annotations": marks}})
+    await world.reconcile()
+    metadata = (await world.skr.get(CONFIG_MAPS, "rose", SKR))["metadata"]
+    assert not {names.MANAGED_BY, names.WATCHED_BY} & metadata["labels"].keys()
+    assert names.DISCLAIMER not in metadata["annotations"], "nothing is reverted any more"
 
 
 async def test_release_that_the_cluster_does_not_answer_is_made_up_for(world: Modules) -> None:

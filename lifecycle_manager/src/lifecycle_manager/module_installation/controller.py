@@ -253,7 +253,8 @@ class ManifestReconciler:
         if is_left_alone(seen.resource):
             if rules.is_released(seen):
                 return LeaveAlone()
-            await self.engine.release(module, rules.to_release(seen))
+            default = (seen.default_cr.entry,) if seen.default_cr is not None else ()
+            await self.engine.release(module, (*seen.inventory, *default))
             return ending.released(seen)
         source = rules.source_of(seen)
         if isinstance(source, End):

@@ -14,7 +14,7 @@ from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was
 from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, ready_version, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, WaitForCheck
 from lifecycle_manager.module_sources import Source, source_in
-from lifecycle_manager_api import State, boolean, names
+from lifecycle_manager_api import State, names
 
 
 def source_of(seen: ManifestSnapshot) -> Source | ManifestDone | WaitForCheck:
@@ -58,13 +58,7 @@ def is_settled(seen: ManifestSnapshot) -> bool:
 def is_released(seen: ManifestSnapshot) -> bool:
     """Tell whether there is nothing to release of a module that is left alone: it is skipped, or was released."""
     manifest = seen.resource
-    is_skipped = boolean(manifest.metadata.labels, names.SKIP_RECONCILIATION)
-    return is_skipped or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest)
-
-
-def to_release(seen: ManifestSnapshot) -> tuple[InventoryEntry, ...]:
-    """Return the objects of a module that its users manage from now on."""
-    return (*seen.inventory, *((seen.default_cr.entry,) if seen.default_cr is not None else ()))
+    return manifest.metadata.is_paused or manifest.status.state is State.UNMANAGED or not kyma_of_manifest(manifest)
 
 
 def namespaces(seen: ManifestSnapshot, intended: tuple[InventoryEntry, ...]) -> tuple[str, ...]:

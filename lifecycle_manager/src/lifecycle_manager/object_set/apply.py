@@ -210,9 +210,10 @@ async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry,
 
 
 async def release(skr: Client, owner: SetOwner, entries: Iterable[InventoryEntry]) -> None:
-    """Remove the label that says who manages them from the objects of an owner. Raises KubeError."""
+    """Remove what says who manages and watches them from the objects of an owner. Raises KubeError."""
+    labels = {names.MANAGED_BY: None, names.WATCHED_BY: None}
     for entry in entries:
-        if await _change_metadata(skr, owner, entry, {"labels": {names.MANAGED_BY: None}}):
+        if await _change_metadata(skr, owner, entry, {"labels": labels, "annotations": {names.DISCLAIMER: None}}):
             log.info("object released", object=str(entry), module=owner.module)
 
 
