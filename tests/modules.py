@@ -4,6 +4,7 @@ The definition is as large as those of real operators; its object has `status.st
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from importlib.resources import files
 from typing import Any
 
@@ -30,6 +31,19 @@ def group_of(module: str) -> str:
 
 def module_crs(module: str) -> Resource[Document]:
     return Resource.dynamic(group_of(module), "v1", module.capitalize(), f"{module}s", namespaced=True)
+
+
+def config_map(name: str, namespace: str = NAMESPACE, **data: str) -> Document:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
+def crd(module: str, *served: str, stored: str = "v1", scope: str = "Namespaced") -> Document:
+    """Return the definition of a module's kind in other versions, or with another scope."""
+    made = _definition(module, module.capitalize(), 2)
+    (v1,) = made["spec"]["versions"]
+    named = sorted({*served, stored})
+    versions = [{**deepcopy(v1), "name": each, "served": each in served, "storage": each == stored} for each in named]
+    return {**made, "spec": {**made["spec"], "scope": scope, "versions": versions}}
 
 
 def default_module_cr(module: str) -> Document:

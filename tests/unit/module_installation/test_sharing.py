@@ -10,7 +10,7 @@ from lifecycle_manager.contract.resources import MANIFESTS, NAMESPACES
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.manifest_clusters import KEY, Modules
-from tests.modules import Document, default_module_cr, module_crs, operator
+from tests.modules import Document, config_map, default_module_cr, module_crs, operator
 
 SKR = names.SKR_NAMESPACE
 MEADOW, ORCHARD = ObjectKey(KEY.namespace, "demo-meadow"), ObjectKey(KEY.namespace, "demo-orchard")
@@ -18,10 +18,6 @@ FIELDS = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fields"
 ENTRY = InventoryEntry("", "v1", "Namespace", "", "fields")
 CRD = operator("garden", "1.0.0")[0]
 GARDENS = module_crs("garden")
-
-
-def config_map(name: str) -> Document:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}}
 
 
 async def module_of_namespace(world: Modules) -> str:
@@ -84,12 +80,26 @@ async def test_module_that_no_longer_has_an_object_leaves_it_to_another_that_has
     assert not await is_there(world)
 
 
+async def test_namespace_that_moves_to_a_module_that_changes_too_is_not_deleted(world: Modules) -> None:
+    await world.want([FIELDS, config_map(KEY.name)])
+    await world.reconcile()
+    before = await world.skr.get(NAMESPACES, "fields")
+    await world.want([config_map(KEY.name)])
+    await world.want([FIELDS, config_map(MEADOW.name)], MEADOW)
+    for key in (KEY, MEADOW, KEY):
+        await world.reconcile(key)
+    after = await world.skr.get(NAMESPACES, "fields")
+    assert (after["metadata"]["uid"], await module_of_namespace(world)) == (before["metadata"]["uid"], "meadow")
+    assert await world.state() == ("Ready", "ModuleReady")
+
+
 async def test_two_modules_that_drop_an_object_at_once_do_not_leave_it_to_each_other(world: Modules) -> None:
     await both_bring(world, FIELDS)
     for key in (KEY, MEADOW):
         await world.want([config_map("other")], key)
-    await world.see(MANIFESTS)
-    await asyncio.gather(*(world.controller.reconcile_now(key) for key in (KEY, MEADOW)))
+    for _ in range(2):  # each waits for what the other has by its new version
+        await world.see(MANIFESTS)
+        await asyncio.gather(*(world.controller.reconcile_now(key) for key in (KEY, MEADOW)))
     assert not await is_there(world)
 
 

@@ -144,7 +144,8 @@ class ManifestEngine(SetEngine[Manifest]):
         if check_all:
             wait = until_check(kyma_of_manifest(resource), self.options.interval_seconds, now=seen.now)
             state.next_check = seen.seconds + wait
-        applied = await module.prune(applied)
+        if not any(each.is_changing for each in module.others):  # it may have what this one gives up
+            applied = await module.prune(applied)
         state.settled = "" if applied.failed or terminating(applied) else rendering.fingerprint
         if applied.changed:
             counts = {"objects": len(applied.inventory), "failed": len(applied.failed)}

@@ -2,7 +2,8 @@
 
 May delete: objects that a new version no longer has; in a round with a failure only what may be its reason, such as a
 webhook; no CRD that has objects, nor, without another operator, anything beside it. Only from the inventory, and never
-what another module has: that is handed over to it. Nor what existed before: that is released to the users.
+what another module has or may get by a new version, or a SyncResource of the module names: that is handed over. Nor
+what existed before: that is released to the users.
 """
 
 from kube_runtime import InventoryEntry

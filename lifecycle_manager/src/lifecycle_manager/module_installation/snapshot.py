@@ -28,7 +28,8 @@ from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma
 from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.status import MODULE_CR, CrView, ManagerView
+from lifecycle_manager.module_installation.status import MODULE_CR, RESOURCES, CrView, ManagerView
+from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import (
     Identity,
@@ -278,8 +279,11 @@ def holder(manifest: Manifest, remembered: Iterable[InventoryEntry], released: C
     if manifest.metadata.being_deleted:
         return None
     has = identities((*inventory_of(manifest), *remembered)) - {*released}
-    created = manifest.metadata.creation_timestamp
-    return Holder(set_owner(manifest), has, manages=not is_left_alone(manifest), created=created)
+    created, resources = manifest.metadata.creation_timestamp, find(manifest.status.conditions, RESOURCES)
+    is_awaited = resources is not None and resources.reason == SourceAwaited.reason
+    is_changing = is_awaited or manifest.status.observed_generation != manifest.metadata.generation
+    manages = not is_left_alone(manifest)
+    return Holder(set_owner(manifest), has, manages=manages, created=created, is_changing=manages and is_changing)
 
 
 def is_being_deleted(live: Mapping[str, Any]) -> bool:

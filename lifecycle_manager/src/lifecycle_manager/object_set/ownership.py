@@ -218,13 +218,14 @@ def former_owner(live: Mapping[str, Any]) -> str | None:
 class Holder:
     """Another module of the same SKR with its objects; `manages` them unless it is unmanaged or skipped.
 
-    `created` is when its owner was.
+    `created` is when its owner was. `is_changing`: its present version was not brought yet, and may have further ones.
     """
 
     owner: SetOwner
     has: frozenset[Identity]
     manages: bool = True
     created: datetime | None = None
+    is_changing: bool = False
 
     @property
     def key(self) -> ObjectKey:
