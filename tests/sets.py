@@ -18,7 +18,16 @@ from lifecycle_manager_api import Manifest, SyncResource
 
 SKR = cast("Client", object())
 """The client of an SKR that nothing is sent to."""
-NO_OTHER_SETS = cast("OtherSets", SimpleNamespace(found_before=lambda _: frozenset(), in_removal=lambda _: frozenset()))
+
+
+async def _takes_nothing(*_: object) -> dict[InventoryEntry, SetOwner]:
+    return {}
+
+
+NO_OTHER_SETS = cast(
+    "OtherSets",
+    SimpleNamespace(found_before=lambda _: frozenset(), in_removal=lambda _: frozenset(), take=_takes_nothing),
+)
 LIVE: JsonObject = {"metadata": {"uid": "1", "resourceVersion": "1"}}
 
 

@@ -1,6 +1,5 @@
 """Kinds and addresses that change under a module, on a real API server: nothing of users goes, each module ends."""
 
-import copy
 from contextlib import suppress
 from typing import Any
 
@@ -11,25 +10,10 @@ from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager_api import names
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import KEY, Modules
-from tests.modules import Document, default_module_cr, group_of, module_crs, operator
+from tests.modules import Document, config_map, crd, default_module_cr, group_of, module_crs
 from tests.waiting import eventually, is_gone
 
 SKR = names.SKR_NAMESPACE
-
-
-def config_map(name: str, namespace: str = SKR) -> Document:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
-
-
-def crd(kind: str, *served: str, stored: str = "v1", scope: str = "Namespaced") -> Document:
-    made = copy.deepcopy(operator(kind, "1.0.0", properties=2)[0])
-    made["spec"]["scope"] = scope
-    (v1,) = made["spec"]["versions"]
-    made["spec"]["versions"] = [
-        {**copy.deepcopy(v1), "name": name, "served": name in served, "storage": name == stored}
-        for name in sorted({*served, stored})
-    ]
-    return made
 
 
 def custom(kind: str, version: str = "v1") -> Document:

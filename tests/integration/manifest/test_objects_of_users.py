@@ -13,21 +13,20 @@ from lifecycle_manager_api import SyncResource, find, names
 from tests.clusters import simulated_control_plane
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from tests.manifest_clusters import KEY, Modules
-from tests.modules import Document, as_text, group_of, module_crs, operator
+from tests.modules import Document, as_text, config_map, group_of, module_crs, operator
 from tests.unit.sync_resource.clusters import Syncing, prepare
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 MEADOW = ObjectKey(KEY.namespace, "demo-meadow")
+CLAIMS: Resource[Document] = Resource.dynamic(
+    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", namespaced=True
+)
 LEASES: Resource[Document] = Resource.dynamic("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 
 def namespace(name: str) -> Document:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-def config_map(name: str, place: str = SKR, **data: str) -> Document:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": place}, "data": data}
 
 
 async def created(skr: Client, document: Document, resource: Resource[Document] = CONFIG_MAPS) -> Document:
@@ -280,6 +279,26 @@ async def test_sync_resource_leaves_what_users_had_and_what_they_have_in_its_nam
     assert (await is_there(skr, "mine", "users-sync"), await is_there(skr, "c", "users-sync")) == (True, False)
     assert marks(await skr.get(NAMESPACES, "users-sync")) == marks(await skr.get(NAMESPACES, "of-sync")) == set()
     assert len(left_by(syncing)) == 2
+
+
+async def test_data_of_users_stay_in_objects_that_move_to_another_sync_resource(syncing: Syncing) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "moving", "namespace": SKR}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+    async def uids() -> list[str]:
+        found = [await syncing.skr.get(each, "moving", SKR) for each in (CLAIMS, CONFIG_MAPS)]
+        assert not any("deletionTimestamp" in each["metadata"] for each in found)
+        return [each["metadata"]["uid"] for each in found]
+
+    await sync(syncing, claim, config_map("moving", theirs="1"))
+    before = await uids()
+    await syncing.skr.merge_patch(CONFIG_MAPS, "moving", {"data": {"mine": "1"}}, SKR, field_manager="user")
+    await syncing.write("n", resource=as_text([claim, config_map("moving", theirs="2")]))
+    await sync(syncing, config_map("rest"))
+    await syncing.reconcile("n")
+    assert await uids() == before
+    assert (await syncing.skr.get(CONFIG_MAPS, "moving", SKR))["data"] == {"theirs": "2", "mine": "1"}
 
 
 async def test_namespace_goes_after_sync_resources_deleted_at_the_same_time(syncing: Syncing) -> None:

@@ -1,6 +1,5 @@
 """An object is gone when its server says so: not where a page of a gateway, or another API version, hides it."""
 
-import copy
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,11 +14,11 @@ from lifecycle_manager_api import Manifest, names
 from tests.clusters import simulated_clusters
 from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import Modules
-from tests.modules import group_of, module_crs, operator
+from tests.modules import config_map, crd, group_of, module_crs
 
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
-CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rose", "namespace": SKR}}
+CONFIG = config_map("rose")
 
 
 class Page(Rule):
@@ -54,16 +53,6 @@ async def manifest(world: Modules) -> Manifest:
     found = await world.manifest()
     assert found is not None
     return found
-
-
-def crd(kind: str, *served: str, stored: str = "v1") -> dict[str, Any]:
-    made: dict[str, Any] = copy.deepcopy(operator(kind, "1.0.0")[0])
-    (v1,) = made["spec"]["versions"]
-    made["spec"]["versions"] = [
-        {**copy.deepcopy(v1), "name": name, "served": name in served, "storage": name == stored}
-        for name in sorted({*served, stored})
-    ]
-    return made
 
 
 async def plant_roses(world: Modules, version: str = "v1") -> None:

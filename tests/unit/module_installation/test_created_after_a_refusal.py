@@ -9,17 +9,10 @@ from kube_simulation import ApiRequest, Rule, Simulation
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Proceed
 from lifecycle_manager_api import names
-from tests.integration.manifest.test_objects_of_users import (
-    MEADOW,
-    config_map,
-    created,
-    found_by,
-    is_there,
-    namespace,
-    remove,
-)
+from tests.integration.manifest.test_objects_of_users import MEADOW, created, found_by, is_there, namespace, remove
 from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.manifest_clusters import Modules
+from tests.modules import config_map
 
 
 class Unanswered(Rule):

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.manifest.test_objects_of_users import config_map, created, is_there
+from tests.integration.manifest.test_objects_of_users import created, is_there
 from tests.manifest_clusters import Modules
+from tests.modules import config_map
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "3f0c1a52-0000-4000-8000-000000000000"}
 

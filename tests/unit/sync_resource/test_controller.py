@@ -173,18 +173,6 @@ async def test_of_two_that_want_an_object_at_the_same_moment_one_gets_it(world: 
     assert {await world.reason("first"), await world.reason("second")} == {"ObjectsReady", "Conflict"}
 
 
-async def test_object_that_is_given_up_is_free_for_another(world: Syncing) -> None:
-    await world.write("first", "one")
-    await world.reconcile("first")
-    await world.write("second", "one")
-    await world.reconcile("second")
-    assert await world.reason("second") == "Conflict"
-    await world.write("first", "two")
-    await world.reconcile("first")
-    await world.reconcile("second")
-    assert (await world.reason("second"), await world.objects()) == ("ObjectsReady", {"one", "two"})
-
-
 async def test_deletion_needs_no_cluster_where_the_access_secret_is_gone(world: Syncing) -> None:
     await world.write("first", "one")
     await world.reconcile("first")
@@ -327,7 +315,8 @@ async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(
     assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
 
 
-async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Syncing) -> None:
+@pytest.mark.parametrize("is_pruned", [True, False])
+async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Syncing, is_pruned: bool) -> None:
     await world.write("first", "one", "two", "three")
     await world.reconcile("first")
     for name, annotations in (
@@ -335,18 +324,10 @@ async def test_recorded_object_that_names_another_owner_is_not_deleted(world: Sy
         ("two", {names.OWNED_BY: None}),
     ):
         await world.skr.merge_patch(CONFIG_MAPS, name, {"metadata": {"annotations": annotations}}, SKR)
-    await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
-    await world.reconcile("first")
-    assert await world.objects() == {"one", "two"}
-    assert not (await world.kcp.list(SYNC_RESOURCES, KCP)).items
-
-
-async def test_object_that_another_owner_has_by_now_is_not_pruned(world: Syncing) -> None:
-    await world.write("first", "one", "two")
-    await world.reconcile("first")
-    foreign = {"metadata": {"annotations": {names.OWNED_BY: f"{KCP}/second"}}}
-    await world.skr.merge_patch(CONFIG_MAPS, "one", foreign, SKR)
-    await world.write("first", "two")
+    if is_pruned:
+        await world.write("first")
+    else:
+        await world.kcp.delete(SYNC_RESOURCES, "first", KCP)
     await world.reconcile("first")
     assert await world.objects() == {"one", "two"}
 

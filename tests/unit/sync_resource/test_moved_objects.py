@@ -1,4 +1,4 @@
-"""What a Manifest and a SyncResource have one after the other, and kinds whose CRD is refused."""
+"""What Manifests and SyncResources have one after the other, and kinds whose CRD is refused."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -17,9 +17,63 @@ from lifecycle_manager_api import find, names
 from tests.integration.kube_runtime.things import THINGS, as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, CRDS, NAMESPACES
 from tests.manifest_clusters import Modules
+from tests.modules import config_map
 from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
-from tests.unit.sync_resource.test_objects_of_modules import config_map, remove
+from tests.unit.sync_resource.test_objects_of_modules import data_of, remove
 from tests.waiting import is_gone
+
+
+async def uid_of(syncing: Syncing) -> str:
+    return str((await syncing.skr.get(CONFIG_MAPS, "shared", SKR))["metadata"]["uid"])
+
+
+@pytest.mark.parametrize("how", ["refused before", "at once", "removed"])
+async def test_object_that_moves_to_another_sync_resource_is_not_deleted(world: Syncing, how: str) -> None:
+    await world.write("m", "shared", "rest")
+    await world.reconcile("m")
+    before = await uid_of(world)
+    await world.write("n", "shared")
+    if how != "at once":
+        await world.reconcile("n")
+        assert await world.reason("n") == "Conflict"
+    if how == "removed":
+        await world.kcp.delete(SYNC_RESOURCES, "m", KCP)
+    else:
+        await world.write("m", "rest")
+    for name in "mn":
+        await world.reconcile(name)
+    assert (await uid_of(world), await world.reason("n")) == (before, "ObjectsReady")
+    await world.write("n", "other")
+    await world.reconcile("n")
+    assert await world.objects() == ({"other"} if how == "removed" else {"rest", "other"})
+
+
+async def test_object_goes_with_the_sync_resource_that_it_was_handed_over_to(world: Syncing) -> None:
+    await world.write("m", "shared")
+    await world.reconcile("m")
+    await world.write("n", "shared")
+    await world.write("m", "rest")
+    await world.reconcile("m")
+    await world.kcp.delete(SYNC_RESOURCES, "n", KCP)  # before it was reconciled
+    await world.reconcile("n")
+    assert await world.objects() == {"rest"}
+
+
+async def test_object_that_moves_from_a_manifest_to_a_sync_resource_is_not_deleted(
+    both: tuple[Modules, Syncing],
+) -> None:
+    modules, syncing = both
+    key = ObjectKey(KCP, "demo-cloud-resources")
+    await modules.want([config_map("rest"), config_map("shared", module="1")], key)
+    await modules.reconcile(key)
+    before = await uid_of(syncing)
+    await syncing.write("m", resource=as_text(config_map("shared", other="2")))
+    await modules.want([config_map("rest")], key)
+    await modules.see(SYNC_RESOURCES, None)
+    await modules.reconcile(key)
+    await syncing.see(MANIFESTS)
+    await syncing.reconcile("m")
+    assert (await uid_of(syncing), await data_of(syncing)) == (before, {"other": "2"})
 
 
 class NamesTaken(Rule):

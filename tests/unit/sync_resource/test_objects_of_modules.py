@@ -1,17 +1,12 @@
 """A SyncResource that names an object which the Manifest of a module has."""
 
-from typing import Any
-
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from tests.integration.kube_runtime.things import as_text
 from tests.kinds import CONFIG_MAPS
 from tests.manifest_clusters import Modules
+from tests.modules import config_map
 from tests.unit.sync_resource.clusters import KCP, SKR, Syncing
 from tests.waiting import is_gone
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": SKR}, "data": data}
 
 
 async def data_of(syncing: Syncing, name: str = "shared") -> dict[str, str]:

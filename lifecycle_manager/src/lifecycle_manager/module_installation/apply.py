@@ -178,7 +178,8 @@ class ManifestEngine(SetEngine[Manifest]):
         with module.part("HandOverObjects"):
             async with neighbours.turn(resource):
                 given = next_owners(shared, neighbours.of(resource))
-                await hand_over(await module.skr(), set_owner(resource), given)
+                owners = {entry: each.owner for entry, each in given.items()}
+                await hand_over(await module.skr(), set_owner(resource), owners)
                 module.request.state.released |= identities(given)
             module.remember(without(module.inventory, given))
             neighbours.notify(resource, tuple(given))

@@ -176,9 +176,6 @@ def setup(
     controller.receives(ClusterReachable, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
     controller.receives(WebhookRulesChanged, to=lambda it: of_kyma(it.kyma), priority=Priority.CHANGE)
 
-    def enqueue_neighbour(key: ObjectKey) -> None:
-        controller.enqueue(key, ReadScope.EVERYTHING)
-
     writes = OwnerWrites(
         kcp=manager.client,
         events=manager.events,
@@ -188,7 +185,8 @@ def setup(
     )
     sync_resources = manager.informer(SYNC_RESOURCES, namespace=None, indexes=[SYNC_RESOURCES_BY_KYMA])
     module_configs = manager.informer(MODULE_CONFIGS, namespace=None, indexes=[MODULE_CONFIGS_BY_KYMA])
-    neighbours = Neighbours(manifests, controller.state, enqueue_neighbour)
+    parts = OwnerWrites.of_sync_resources(manager, sync_resources)
+    neighbours = Neighbours(manifests, controller.state, lambda key: controller.enqueue(key, ReadScope.EVERYTHING))
     reader = ManifestReader(
         manifests,
         kymas,
@@ -208,7 +206,7 @@ def setup(
         clock=manager.clock,
         unreachable=unreachable,
         neighbours=neighbours,
-        other_sets=OtherSets(manifests, sync_resources, module_configs, policies),
+        other_sets=OtherSets(manifests, parts, module_configs, policies),
         store=store,
         logins=logins,
         renderings=Renderings(settings.namespace, settings.pull_secret),

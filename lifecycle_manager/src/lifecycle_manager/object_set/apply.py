@@ -23,7 +23,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.resources import FIELD_MANAGER, NAMESPACES
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, identities, is_namespace, without
-from lifecycle_manager.object_set.ownership import OWN_LABELS, Holder, OwnObjects, SetOwner
+from lifecycle_manager.object_set.ownership import OWN_LABELS, OwnObjects, SetOwner
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("object_set")
@@ -198,15 +198,15 @@ def released_metadata(owner: SetOwner | OwnObjects, live: Mapping[str, Any]) -> 
     return {**patch, "managedFields": fields or [{}]}
 
 
-async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, Holder]) -> None:
-    """Give those objects that carry the labels of the giver those of the module that gets them. Raises KubeError.
+async def hand_over(skr: Client, giver: SetOwner, given: Mapping[InventoryEntry, SetOwner]) -> None:
+    """Give those objects that carry the labels of the giver those of the owner that gets them. Raises KubeError.
 
     Done before the giver forgets them, so that an object has an owner at any time, whenever a process ends.
     """
     for entry, next_owner in given.items():
-        metadata = {"labels": next_owner.owner.labels, "annotations": next_owner.owner.annotations}
+        metadata = {"labels": next_owner.labels, "annotations": next_owner.annotations}
         if await _change_metadata(skr, giver, entry, metadata):
-            log.info("object handed over to another module", object=str(entry), module=next_owner.owner.module)
+            log.info("object handed over", object=str(entry), module=next_owner.module, owner=str(next_owner.key))
 
 
 async def release(skr: Client, owner: SetOwner, entries: Iterable[InventoryEntry]) -> None:

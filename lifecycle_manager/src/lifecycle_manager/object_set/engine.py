@@ -28,7 +28,7 @@ from kube_runtime import (
 )
 from kube_runtime.tracing import part
 from lifecycle_manager.object_set import rules
-from lifecycle_manager.object_set.apply import SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects, hand_over
 from lifecycle_manager.object_set.inventory import (
     Identity,
     among,
@@ -221,20 +221,30 @@ class ObjectSet(Generic[Owner]):
             return result
 
     async def prune(self, applied: ApplyResult) -> ApplyResult:
-        """Delete objects that are no longer wanted, and release those that existed before.
+        """Delete what is no longer wanted; release what existed before, and hand over what SyncResources name.
 
         No Namespace and no CRD that contains objects: these are named in the status. Raises KubeError.
         """
-        leaving = rules.leaving(applied, self.found, self.seen.rules)
-        if leaving.released:
-            await self.release_found(leaving.released)
-            applied = rules.after_release(applied, leaving.released)
-        if not leaving.pruned:
+        released, leaving = rules.leaving(applied, self.found, self.seen.rules)
+        if released:
+            await self.release_found(released)
+        given = await self.pass_on(leaving)
+        applied = rules.after_release(applied, released + given)
+        if not (pruned := without(leaving, given)):
             return applied
         with self.part("PruneObjects"):
-            applied = await (await self.objects()).prune(applied, leaving.pruned)
-            self._give_up(leaving.pruned, applied.inventory)
+            applied = await (await self.objects()).prune(applied, pruned)
+            self._give_up(pruned, applied.inventory)
             return applied
+
+    async def pass_on(self, entries: tuple[InventoryEntry, ...]) -> tuple[InventoryEntry, ...]:
+        """Hand objects over to SyncResources of the module that name them; return these. Raises KubeError."""
+        if not entries or not (given := await self.engine.other_sets.take(self.resource, entries)):
+            return ()
+        with self.part("HandOverObjects"):
+            await hand_over(await self.skr(), set_owner(self.resource), given)
+            self._give_up(tuple(given), without(self.inventory, given))
+        return tuple(given)
 
     async def release_found(self, entries: tuple[InventoryEntry, ...]) -> None:
         """Leave objects that existed before to users: without the set's labels, annotations and managed fields."""

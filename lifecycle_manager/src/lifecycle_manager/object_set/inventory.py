@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
-from lifecycle_manager_api import Manifest, SyncedObject, SyncedReference, SyncResource
+from lifecycle_manager_api import Manifest, State, SyncedObject, SyncedReference, SyncResource
 from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
@@ -27,6 +27,16 @@ def inventory_of(resource: Manifest | SyncResource) -> tuple[InventoryEntry, ...
 
 def references_to(inventory: Iterable[InventoryEntry]) -> tuple[SyncedReference, ...]:
     return msgspec.convert(tuple(inventory), tuple[SyncedReference, ...], from_attributes=True)
+
+
+def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
+    shown = msgspec.convert(entry, SyncedObject, from_attributes=True)
+    return msgspec.structs.replace(shown, state=state, message=message)
+
+
+def pending_object(entry: InventoryEntry) -> SyncedObject:
+    """Return an object of an intent as a status shows it: in a status of many objects, each value costs time."""
+    return synced_object(entry, State.PROCESSING, "")
 
 
 def found_before(resource: Manifest | SyncResource) -> frozenset[Identity]:

@@ -5,11 +5,11 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from kube_runtime import Client, EventRecorder, Informer, KubeError
+from kube_runtime import Client, EventRecorder, Informer, KubeError, Manager
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_status
 from lifecycle_manager.object_set.reporting import ready_transition
-from lifecycle_manager_api import Manifest, ManifestStatus, ObjectMeta, State, SyncResource, SyncResourceStatus
+from lifecycle_manager_api import Manifest, ManifestStatus, ObjectMeta, State, SyncResource, SyncResourceStatus, names
 
 Owner = TypeVar("Owner", Manifest, SyncResource)
 Status = ManifestStatus | SyncResourceStatus
@@ -28,6 +28,16 @@ class OwnerWrites(Generic[Owner]):
     informer: Informer[Owner]
     finalizer: str
     action: str
+
+    @classmethod
+    def of_sync_resources(cls, manager: Manager, informer: Informer[SyncResource]) -> "OwnerWrites[SyncResource]":
+        return OwnerWrites(
+            kcp=manager.client,
+            events=manager.events,
+            informer=informer,
+            finalizer=names.SYNC_RESOURCE_FINALIZER,
+            action="Apply",
+        )
 
     async def intend(self, owner: Owner, status: Status) -> Owner:
         """Record an intent before anything is applied: the finalizer where it is missing, and the status.

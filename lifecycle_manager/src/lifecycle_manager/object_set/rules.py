@@ -22,8 +22,6 @@ from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
 from lifecycle_manager_api.policy_objects import Place, Scopes
 
-PROTECTED = "protected"
-
 
 class Objection(NamedTuple):
     """Why objects are not applied."""
@@ -64,28 +62,23 @@ def objections(
     """
     things = tuple(objects)
     protected = (
-        Violation(each.index, str(each), PROTECTED, "it belongs to the Lifecycle Manager")
+        Violation(each.index, str(each), "protected", "it belongs to the Lifecycle Manager")
         for each in things
         if is_protected(each)
     )
     return (*protected, *policy_violations(things, rules, scopes, default_namespace=default_namespace))
 
 
-class LeftOver(NamedTuple):
-    """Objects that are no longer wanted: those that existed before are released, the others pruned."""
-
-    released: tuple[InventoryEntry, ...]
-    pruned: tuple[InventoryEntry, ...]
-
-
-def leaving(applied: ApplyResult, found: Collection[Identity], rules: ModuleRules | None) -> LeftOver:
-    """Return how objects leave the SKR that are no longer wanted."""
+def leaving(
+    applied: ApplyResult, found: Collection[Identity], rules: ModuleRules | None
+) -> tuple[tuple[InventoryEntry, ...], tuple[InventoryEntry, ...]]:
+    """Return which objects that are no longer wanted are released, as they existed before, and which are pruned."""
     left = kept(applied)
     released = () if applied.failed else among(left, found)
     pruned = without(left, among(left, found))
     if applied.failed:
         pruned = tuple(each for each in pruned if may_refuse(each.group, each.kind))
-    return LeftOver(released, without(pruned, held_back(pruned, rules)[0]))
+    return released, without(pruned, held_back(pruned, rules)[0])
 
 
 def after_release(applied: ApplyResult, entries: Collection[InventoryEntry]) -> ApplyResult:

@@ -157,14 +157,7 @@ def setup(
     controller.receives(ClusterReachable, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ClusterReplaced, to=lambda signal: of_kyma(signal.kyma), priority=Priority.CHANGE)
     controller.receives(ModulesProtected, to=partial(refused_as_unprotected, sync_resources), priority=Priority.CHANGE)
-    writes = OwnerWrites(
-        kcp=manager.client,
-        events=manager.events,
-        informer=sync_resources,
-        finalizer=names.SYNC_RESOURCE_FINALIZER,
-        action="Apply",
-    )
-
+    writes = OwnerWrites.of_sync_resources(manager, sync_resources)
     reader = SyncResourceReader(
         sync_resources,
         kymas,
@@ -182,7 +175,7 @@ def setup(
         connections=connections,
         clock=manager.clock,
         unreachable=statuses.unreachable,
-        other_sets=OtherSets(manifests, sync_resources, configs, policies),
+        other_sets=OtherSets(manifests, writes, configs, policies),
         reader=reader,
         latency=latency,
         publish=manager.publish,
@@ -262,6 +255,8 @@ class SyncResourceEngine(SetEngine[SyncResource]):
         if found := among(objects.inventory, objects.found):
             await objects.release_found(found)
         held, violations = held_back(objects.inventory, seen.rules)
+        if rules.is_kept(seen):
+            await objects.pass_on(without(objects.inventory, held))
         if entries := without(objects.inventory, held):
             removed = await objects.delete(entries)
             if removed.inventory:

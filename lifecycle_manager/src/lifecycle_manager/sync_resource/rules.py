@@ -5,9 +5,9 @@ reason is pruned; nothing is deleted that the inventory does not name, or that a
 
 May delete: objects of its inventory that the text no longer names and that the module may have; once it is being
 deleted, all of its inventory. Never what an older SyncResource of the Kyma has, too, nor what another owner has by now,
-nor what existed before, which is released to the users. It is deleted only when users have no objects of its CRDs any
-more: its operator acts on their finalizers. Nothing while the brake holds its deletion, or the removal of all its
-objects (`skr.brake`).
+nor what another of its module names, nor what existed before, which is released to the users. It is deleted only when
+users have no objects of its CRDs any more: its operator acts on their finalizers. Nothing while the brake holds its
+deletion, or the removal of all its objects (`skr.brake`).
 
 While the admission policy that keeps modules apart is not in force, a text that was not applied before is refused, and
 nothing is deleted but with its Kyma: anybody may have asked for it.

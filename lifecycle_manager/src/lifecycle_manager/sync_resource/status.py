@@ -30,7 +30,9 @@ from lifecycle_manager.object_set.inventory import (
     identities,
     inventory_of,
     listed,
+    pending_object,
     references_to,
+    synced_object,
     without,
 )
 from lifecycle_manager.object_set.reporting import READY, with_conditions
@@ -243,16 +245,6 @@ def _synced_object(
     states = {"Current": State.READY, "Failed": State.ERROR}
     state = states.get(ready.state, State.PROCESSING)
     return synced_object(entry, state, "" if state is State.READY else ready.message)
-
-
-def synced_object(entry: InventoryEntry, state: State, message: str) -> SyncedObject:
-    shown = msgspec.convert(entry, SyncedObject, from_attributes=True)
-    return msgspec.structs.replace(shown, state=state, message=message)
-
-
-def pending_object(entry: InventoryEntry) -> SyncedObject:
-    """Return an object of an intent as a status shows it: in a status of many objects, each value costs time."""
-    return synced_object(entry, State.PROCESSING, "")
 
 
 def _objects(count: int) -> str:
