@@ -17,19 +17,11 @@ from kube_runtime import (
 )
 from tests.integration.kube_runtime.things import as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, NAMESPACES
+from tests.modules import config_map
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.parametrize("kcp", ["real", "simulated"], indirect=True)
 LABELS = {"owned-by": "the-tests"}
-
-
-def config_map(name: str, namespace: str, **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace},
-        "data": data,
-    }
 
 
 def applier(client: Client, **options: Any) -> Applier:

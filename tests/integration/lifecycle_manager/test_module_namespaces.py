@@ -21,7 +21,8 @@ from lifecycle_manager.contract.resources import MODULE_CONFIGS, MODULE_POLICIES
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import SyncResource, find, names
 from tests.integration.lifecycle_manager.programs import with_options
-from tests.integration.lifecycle_manager.test_sync_resources import config_map, text_of
+from tests.integration.lifecycle_manager.test_sync_resources import text_of
+from tests.modules import config_map
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE

@@ -25,7 +25,6 @@ from tests.integration.lifecycle_manager.programs import Manager, start_manager
 from tests.integration.lifecycle_manager.test_sync_resources import (
     ALLOWED,
     becomes,
-    config_map,
     rights,
     set_policy,
     text_of,
@@ -33,6 +32,7 @@ from tests.integration.lifecycle_manager.test_sync_resources import (
     written,
 )
 from tests.kinds import DEPLOYMENTS, WEBHOOKS
+from tests.modules import config_map
 from tests.waiting import eventually
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE

@@ -21,6 +21,7 @@ from lifecycle_manager_api import SyncResource, find, names
 from lifecycle_manager_api.documents import plain
 from tests.integration.lifecycle_manager.catalog_entries import refusal
 from tests.kinds import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, EVENTS
+from tests.modules import config_map
 from tests.waiting import eventually, is_gone
 
 KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
@@ -91,10 +92,6 @@ SPY = {
         },
     },
 }
-
-
-def config_map(name: str, namespace: str = SKR, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
 
 
 async def set_policy(environment: Environment, allow: Iterable[dict[str, str]]) -> None:

@@ -4,22 +4,11 @@ from contextlib import suppress
 from itertools import product
 
 from kube_runtime import KubeError
-from kube_simulation import ApiRequest, Rule
-from kube_simulation.requests import Answer
 from lifecycle_manager.contract.signals import ReadScope
 from tests.unit.module_config.test_controller import MODULE, changed, module
+from tests.unit.module_installation.test_absence import Page
 
 NGINX = b"<html><head><title>404 Not Found</title></head><body><h1>404 Not Found</h1><hr>nginx</body></html>"
-
-
-class Page(Rule):
-    """Answers every request with 404."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-
-    async def around(self, request: ApiRequest, proceed: object) -> Answer:
-        return Answer(404, self.body, content_type="text/html")
 
 
 async def test_module_configs_stay_while_every_answer_is_404() -> None:

@@ -36,7 +36,8 @@ def setup(
 
     def note_time(change: Change[ModuleConfig]) -> None:
         if change.new is not None and content_changed(change):
-            controller.state_or_new(MODULE_CONFIGS.key_of(change.new)).note_change(runtime.clock.monotonic())
+            state = controller.state_or_new(MODULE_CONFIGS.key_of(change.new))
+            state.changed_at = runtime.clock.monotonic() if state.changed_at is None else state.changed_at
 
     def existing_config(change: Change[SyncResource]) -> Iterable[ObjectKey]:
         item = change.new or change.old

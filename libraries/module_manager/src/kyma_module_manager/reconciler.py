@@ -52,11 +52,6 @@ class KeyState:
     written_at: float | None = None
     """When its SyncResource was last written."""
 
-    def note_change(self, now: float) -> None:
-        """Note a change."""
-        if self.changed_at is None:
-            self.changed_at = now
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:

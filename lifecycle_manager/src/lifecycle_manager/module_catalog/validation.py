@@ -103,10 +103,6 @@ def _state_unknown(template: ModuleTemplate) -> str | None:
     return f"spec.customStateCheck: mappedState {', '.join(map(repr, sorted(unknown)))} is not a state of a module"
 
 
-def _check_broken(template: ModuleTemplate) -> str | None:
-    return check_error(template.spec.custom_state_check)
-
-
 def _link_not_https(template: ModuleTemplate) -> str | None:
     link = link_of(template)
     if link is None or host_of(link, "https"):
@@ -134,6 +130,6 @@ _CHECKS: tuple[Callable[[ModuleTemplate], str | None], ...] = (
     _named_otherwise,
     _data_not_an_object,
     _state_unknown,
-    _check_broken,
+    lambda template: check_error(template.spec.custom_state_check),
     _link_not_https,
 )

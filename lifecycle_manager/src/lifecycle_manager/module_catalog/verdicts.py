@@ -62,10 +62,6 @@ class Verification:
     component: Component | None = None
     problem: str = ""
 
-    def is_on(self, asked: Asked, descriptor: msgspec.Raw) -> bool:
-        """Tell whether this is the verdict on a descriptor as it is now, by what is asked for now."""
-        return (self.asked, self.descriptor) == (asked, bytes(descriptor))
-
 
 def trusted_keys(spec: ModulePolicySpec, secret: Secret | None) -> tuple[TrustedKey, ...]:
     """Return the keys that may sign a module. Raises Unverified."""

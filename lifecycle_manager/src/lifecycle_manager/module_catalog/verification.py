@@ -132,11 +132,13 @@ class Verifications:
         refused: dict[str, str] = {}
         for each in templates:
             spec, name = self._spec_for(each), each.metadata.name
-            if spec is None or spec.verify != "enforce" or self._is_awaited(each, found):
+            is_awaited = is_left_out(each.spec.descriptor) and name not in found  # there is a problem for it already
+            if spec is None or spec.verify != "enforce" or is_awaited:
                 continue
             state = self._controller.state(MODULE_TEMPLATES.key_of(each))
             verdict = state.verdict if state is not None else None
-            if verdict is None or not verdict.is_on(_asked_of(each, spec), found.get(name, each.spec.descriptor)):
+            present = _asked_of(each, spec), bytes(found.get(name, each.spec.descriptor))
+            if verdict is None or (verdict.asked, verdict.descriptor) != present:
                 refused[name] = "its signature is being verified"
             elif verdict.component is None or problem_of(each, verdict):
                 refused[name] = f"it is not signed as its ModulePolicy requires: {problem_of(each, verdict)}"
@@ -212,10 +214,6 @@ class Verifications:
         found = self.looked_up(template)
         return bytes(found.descriptor if found is not None else template.spec.descriptor)
 
-    def _is_awaited(self, template: ModuleTemplate, found: Mapping[str, msgspec.Raw]) -> bool:
-        """Tell whether the descriptor of a template is not known yet, for which there is a problem already."""
-        return is_left_out(template.spec.descriptor) and template.metadata.name not in found
-
     def _spec_for(self, template: ModuleTemplate) -> ModulePolicySpec | None:
         """Return the policy of a template's module if it asks for signatures."""
         policy = self._policies.get(ObjectKey(names.KCP_NAMESPACE, module_of(template)))
@@ -246,13 +244,10 @@ class Verifications:
 
 def verification_changed(change: Change[ModulePolicy]) -> bool:
     """Tell whether a policy asks for other signatures than before."""
-    before, after = (_asked(each) for each in (change.old, change.new))
-    return before != after
+    nothing = ModulePolicySpec()
+    old, new = (each.spec if each is not None else nothing for each in (change.old, change.new))
+    return (old.verify, old.verification_secret) != (new.verify, new.verification_secret)
 
 
 def _asked_of(template: ModuleTemplate, spec: ModulePolicySpec) -> Asked:
     return Asked(module_of(template), spec.verification_secret, spec.verify)
-
-
-def _asked(policy: ModulePolicy | None) -> tuple[str, str]:
-    return (policy.spec.verify, policy.spec.verification_secret) if policy is not None else ("off", "")

@@ -38,11 +38,7 @@ class ModuleKey(NamedTuple):
         return f"{self.namespace}/{self.kyma}/{self.module}"
 
 
-def _module_of_config(config: ModuleConfig) -> Iterable[str]:
-    yield f"{config.spec.kyma}/{config.spec.module}"
-
-
-MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", _module_of_config)
+MODULE_CONFIGS_BY_MODULE: Index[ModuleConfig] = Index("module", lambda it: (f"{it.spec.kyma}/{it.spec.module}",))
 """ModuleConfigs by `kyma/module`."""
 
 

@@ -132,7 +132,7 @@ class ModuleCrReconciler:
         schema = self.schemas.known(kyma, reference.api_version, reference.kind)
         if schema is not None and seen.memory.written is not None and not seen.is_released:
             to_write = rules.to_write(seen, schema)
-            if to_write.is_nothing:
+            if to_write.fields is None and to_write.event is None:
                 return to_write.requeue_after
         async with self.connections.to(kyma) as skr:
             module_cr = await ModuleCrInSkr.of(skr, reference)

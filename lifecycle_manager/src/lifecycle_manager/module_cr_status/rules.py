@@ -5,8 +5,7 @@ Of a Module CR that stays when its ModuleConfig is deleted, the status is remove
 May delete: nothing but fields of the status that Lifecycle Manager wrote itself.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
 from lifecycle_manager.module_cr_status.schema import StatusSchema
@@ -31,10 +30,6 @@ class ToWrite(NamedTuple):
     fields: Fields | None = None
     event: ModuleCrEvent | None = None
     requeue_after: float | None = None
-
-    @property
-    def is_nothing(self) -> bool:
-        return self.fields is None and self.event is None
 
 
 def reference_of(seen: ModuleCrSnapshot) -> ResourceReference | None:
@@ -63,15 +58,11 @@ def to_write(seen: ModuleCrSnapshot, schema: StatusSchema) -> ToWrite:
         event = None
     again = REFUSED_SECONDS if fields == refused else None
     is_written = fields in (memory.written, refused)
-    if is_written and (event is None or _has_state(memory.written)):
+    if is_written and (event is None or memory.written.keys() & {"state", "conditions"}):
         return ToWrite(requeue_after=again)
     if (wait := _wait(seen)) > 0:
         return ToWrite(requeue_after=wait)
     return ToWrite(None if is_written else fields, event, again)
-
-
-def _has_state(fields: Mapping[str, Any]) -> bool:
-    return "state" in fields or "conditions" in fields
 
 
 def _wait(seen: ModuleCrSnapshot) -> float:

@@ -55,12 +55,9 @@ def _changed_at(section: Any, path: tuple[str, ...], change: PodChange) -> Any:
 
 
 def _with_images(pod: Mapping[str, Any], local: Mapping[str, str]) -> Mapping[str, Any]:
-    changes = {key: [_container(each, local) for each in pod[key]] for key in _lists_in(pod)}
+    lists = [key for key in _CONTAINERS if isinstance(pod.get(key), list)]
+    changes = {key: [_container(each, local) for each in pod[key]] for key in lists}
     return {**pod, **changes} if changes else pod
-
-
-def _lists_in(section: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(key for key in _CONTAINERS if isinstance(section.get(key), list))
 
 
 def _container(container: Any, local: Mapping[str, str]) -> Any:

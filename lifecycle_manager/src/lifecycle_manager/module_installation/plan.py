@@ -110,7 +110,9 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDo
         going = tuple(
             each for each, crd in staying if not (next_owners([crd], seen.others) or crd.identity in seen.found)
         )
-        return steps.ListUsersObjects(going, _own(seen, found), _made_from_configs(seen))
+        # What goes with ModuleConfigs, for which the removal waits: users need not delete it. After that it is theirs.
+        made = frozenset(str(MODULE_CONFIGS.key_of(each)) for each in seen.module_configs)
+        return steps.ListUsersObjects(going, _own(seen, found), made)
     in_use, deleting = _configured(seen)
     is_blocked = bool(found.users_objects or found.default_crs or seen.module_configs)
     if is_blocked and not (found.objects_deleted or found.upgraded) and (step := _upgrade(seen)) is not None:
@@ -135,14 +137,6 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDo
         named = listed([f"{each.kind} {each.name}" for each in left])
         return waiting(seen, f"waiting for deletion of {len(left)}: {named}")
     return None
-
-
-def _made_from_configs(seen: ManifestSnapshot) -> frozenset[str]:
-    """Return the SyncResources that go with ModuleConfigs, as objects name their owner: users need not delete these.
-
-    The removal waits for the ModuleConfigs. What has such an owner when they are gone is the users'.
-    """
-    return frozenset(str(MODULE_CONFIGS.key_of(each)) for each in seen.module_configs)
 
 
 def _configured(seen: ManifestSnapshot) -> tuple[tuple[str, ...], tuple[str, ...]]:

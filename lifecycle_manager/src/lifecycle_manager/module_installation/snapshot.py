@@ -179,6 +179,8 @@ class ManifestReader:
         is_removed_from = manifest.metadata.being_deleted and kyma is not None and not kyma.metadata.being_deleted
         named = (kyma_of_manifest(manifest), module)
         template = self.offers.current().installed(module, manifest.spec.version)
+        is_held_by_others = bool({*manifest.metadata.finalizers} - {names.MANIFEST_FINALIZER})
+        may_be_forgotten = is_held_by_others or has_objects(manifest, inventory)
         return ManifestSnapshot(
             resource=manifest,
             now=now,
@@ -192,9 +194,7 @@ class ManifestReader:
             rules=self.policies.of_manifests(module, restricted=self.options.restricted),
             checks=template.spec.custom_state_check if template is not None else (),
             announced=announced & identities(inventory) if announced else announced,
-            brake=self.brake.of(
-                kyma_of_manifest(manifest), manifest, has_objects=_may_be_forgotten(manifest, inventory)
-            ),
+            brake=self.brake.of(kyma_of_manifest(manifest), manifest, has_objects=may_be_forgotten),
             module_configs=self._configs(*named) if is_removed_from else (),
             configured_in_use=self._in_use(*named) if is_removed_from else (),
             is_named=self._is_named(manifest),
@@ -254,10 +254,6 @@ def has_objects(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bo
     """Tell whether a Manifest has something in the SKR, so that its removal begins there."""
     created = find(manifest.status.conditions, MODULE_CR)
     return bool(inventory) or (created is not None and created.status == "True")
-
-
-def _may_be_forgotten(manifest: Manifest, inventory: Collection[InventoryEntry]) -> bool:
-    return has_objects(manifest, inventory) or bool({*manifest.metadata.finalizers} - {names.MANIFEST_FINALIZER})
 
 
 def was_ready(manifest: Manifest) -> bool:

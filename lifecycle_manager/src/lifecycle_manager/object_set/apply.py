@@ -95,23 +95,17 @@ class SkrObjects:
         where they are missing. They are not a part of the set: others may use them by the time it is deleted. `found`
         objects existed before the set: they are never deleted to be created anew.
         """
-        if missing := set(namespaces).difference(self.namespaces):
-            await self.create_namespaces(missing)
-            self.namespaces = tuple(namespaces)
+        for name in sorted(set(namespaces).difference(self.namespaces)):  # they belong to no set
+            namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
+            with suppress(AlreadyExists):
+                await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
+            self.namespaces = (*self.namespaces, name)
         result = await self.applier.apply(
             map(_without_owners, objects), inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
         )
         if result.failed:
             self.namespaces = ()  # somebody may have deleted one
         return result
-
-    async def create_namespaces(self, wanted: Iterable[str]) -> None:
-        """Create namespaces where they are missing. They belong to no set. Raises KubeError."""
-        for name in sorted(wanted):
-            namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
-            with suppress(AlreadyExists):
-                await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
-            self.namespaces = (*self.namespaces, name)
 
     async def delete(
         self, entries: Collection[InventoryEntry], *, in_removal: Callable[[], Collection[str]] = frozenset

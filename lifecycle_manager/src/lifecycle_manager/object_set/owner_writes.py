@@ -75,12 +75,7 @@ class OwnerWrites(Generic[Owner]):
     async def _write(self, owner: Owner, status: Status) -> Owner:
         if status == owner.status:
             return owner
-        self.informer.wrote(
-            await write_status(self.kcp, self.informer.resource, owner.metadata, _without_release(status))
-        )
+        # Rollouts own the release: they write it as a field manager of their own.
+        sent = msgspec.structs.replace(status, release=None) if isinstance(status, ManifestStatus) else status
+        self.informer.wrote(await write_status(self.kcp, self.informer.resource, owner.metadata, sent))
         return msgspec.structs.replace(owner, status=status)
-
-
-def _without_release(status: Status) -> Status:
-    """Leave out what rollouts own: they write it as a field manager of their own."""
-    return msgspec.structs.replace(status, release=None) if isinstance(status, ManifestStatus) else status

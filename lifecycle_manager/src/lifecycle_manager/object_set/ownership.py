@@ -40,14 +40,6 @@ class Claim(NamedTuple):
     owner: str
     kind: str = "SyncResource"
 
-    @classmethod
-    def of_manifest(cls, entry: InventoryEntry, name: str) -> "Claim":
-        return cls(entry, "", name, "Manifest")
-
-    @property
-    def is_of_manifest(self) -> bool:
-        return self.kind == "Manifest"
-
     @property
     def since(self) -> tuple[str, str]:
         return self.created, self.owner
@@ -93,7 +85,7 @@ def claimed_earlier(
 
     What a Manifest has may not be written by it yet: it stays recorded, and who owns it says the object.
     """
-    older = identities(claim.entry for claim in claims if not claim.is_of_manifest and claim.since < since)
+    older = identities(claim.entry for claim in claims if claim.kind == "SyncResource" and claim.since < since)
     return tuple(each for each in entries if each.identity in older)
 
 

@@ -104,7 +104,7 @@ def objection(seen: SyncResourceSnapshot, wanted: Collection[InventoryEntry] | N
     if (found := objection_to_set(seen, seen.objects, wanted)) is not None:
         return Refusal(*found)
     if contested := conflicts(seen.objects, seen.inventory, since(seen.resource), seen.claims):
-        lost = frozenset(each.claim.entry for each in contested if not each.claim.is_of_manifest)
+        lost = frozenset(each.claim.entry for each in contested if each.claim.kind == "SyncResource")
         return Refusal(CONFLICT, "; ".join(map(str, contested)), lost)
     try:
         require_once(seen.objects, namespace_in(scopes_of((*seen.inventory, *(wanted or ()))), seen.default_namespace))

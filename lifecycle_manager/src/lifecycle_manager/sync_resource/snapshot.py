@@ -220,7 +220,7 @@ class SyncResourceReader:
                 near = (each for each in manifest.status.synced if each.name in named)
                 has = [each for each in near if (each.group, each.kind, each.name) in places]
                 name = str(MANIFESTS.key_of(manifest))
-                yield from (Claim.of_manifest(entry, name) for entry in entries_of(has))
+                yield from (Claim(entry, "", name, "Manifest") for entry in entries_of(has))
         for place in places:
             for other in self.sync_resources.by_index(SYNC_RESOURCES_BY_CLAIM, claim_key(kyma, *place)):
                 if claims(other):

@@ -32,7 +32,8 @@ class ModuleNames:
                 f"invalid module name {module!r}: expected words of three or more lower-case letters, joined by "
                 f"hyphens, at most {MAX_MODULE_NAME_LENGTH} characters"
             )
-        names = cls(module, kind or _camel_case(module), group or f"{module}.kyma-project.io")
+        usual = "".join(map(str.capitalize, module.split("-")))
+        names = cls(module, kind or usual, group or f"{module}.kyma-project.io")
         if not KIND.fullmatch(names.kind):
             raise DeclarationError(f"invalid kind {names.kind!r}: expected letters and digits, the first a capital")
         if not GROUP.fullmatch(names.group):
@@ -65,7 +66,3 @@ class ModuleNames:
         """Return the names by the placeholders of the template files."""
         words = ("module", "kind", "group", "package", "singular", "plural")
         return {word: getattr(self, word) for word in words}
-
-
-def _camel_case(module: str) -> str:
-    return "".join(word.capitalize() for word in module.split("-"))

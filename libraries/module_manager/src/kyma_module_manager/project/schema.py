@@ -104,7 +104,10 @@ def _object(value: Mapping[str, object], schema: Schema, path: str) -> Iterator[
         elif isinstance(additional, Mapping):
             yield from violations(item, additional, below)
         elif additional is False or not (
-            additional or schema.get("x-kubernetes-preserve-unknown-fields") or _is_root(path, name)
+            additional
+            or schema.get("x-kubernetes-preserve-unknown-fields")
+            or (not path and name in {"apiVersion", "kind", "metadata"})
+            or path == "metadata"
         ):
             yield f"{below} is not in the schema"
 
@@ -129,7 +132,3 @@ def _limits(size: float, schema: Schema, minimum: str, maximum: str, *, text: st
         yield f"{text}, fewer than {least}"
     if most is not None and size > most:
         yield f"{text}, more than {most}"
-
-
-def _is_root(path: str, name: str) -> bool:
-    return (not path and name in {"apiVersion", "kind", "metadata"}) or path == "metadata"

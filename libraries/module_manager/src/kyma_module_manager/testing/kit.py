@@ -1,7 +1,6 @@
 """Runs a manager on a Module CR without a cluster."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,20 +9,15 @@ import msgspec
 from kube_runtime import dump_yaml
 from kyma_module_manager.context import ModuleContext
 from kyma_module_manager.declaration import ModuleManager
-from kyma_module_manager.rendering import render
+from kyma_module_manager.rendering import Rendering, render
 from lifecycle_manager_api import ModuleConfig, SyncedObject, SyncResource, aggregate, names
 
 T = TypeVar("T")
 ModuleCr = str | Path | Mapping[str, Any] | msgspec.Struct
 
 
-@dataclass(frozen=True)
-class RenderedObjects:
+class RenderedObjects(Rendering):
     """What a manager returned for a Module CR: objects, the text of the SyncResource, fields for the status."""
-
-    objects: tuple[dict[str, Any], ...]
-    text: str
-    status: Mapping[str, Any] = field(default_factory=dict)
 
     def one(self, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
         """Return the object with that identity. Raises LookupError with the identities of all objects."""
