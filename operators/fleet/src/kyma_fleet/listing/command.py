@@ -63,15 +63,12 @@ class Listing:
         return raw(self.kind.resource) if self.output.raw else self.kind.resource
 
     async def _pages(self) -> AsyncIterator[tuple[Iterable[Any], str]]:
-        if (name := self._name) and self.namespace is not None:
-            item = await self.kcp.get(self._resource, name, self.namespace)
-            yield (item,), self._resource.version_of(item)
-            return
-        is_found = not name or self.selection.given() > {"name"}
+        name, selector = self._name, self.kind.selector(self.selection)
+        is_found = not name or selector is not None
         pages = self.kcp.pages(
             self._resource,
             self.namespace,
-            label_selector=self.kind.selector(self.selection),
+            label_selector=selector,
             field_selector=self._field_selector(),
             page_size=PAGE_SIZE,
             unreadable=lambda error: self._note(f"left out: {error}"),
