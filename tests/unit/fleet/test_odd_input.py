@@ -2,7 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,7 +12,7 @@ import pytest
 import typer
 
 from kube_runtime import Client, ClusterUnreachable, Gone, ServerUnavailable, TooManyRequests
-from kyma_fleet import steering
+from kyma_fleet import rollouts, running, status, steering
 from kyma_fleet.cli.releases import preview
 from kyma_fleet.identities import kubeconfig_for
 from kyma_fleet.images import ValuesUnreadable, images_of
@@ -21,7 +22,11 @@ from kyma_fleet.listing.kinds import kind_named
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem
 from kyma_fleet.registration.join import Joining, roles_of
+from kyma_fleet.registration.progress import follow
 from kyma_fleet.screen import Screen
+from tests import builders
+from tests.unit.fleet.test_status import reading
+from tests.unit.fleet_page.rollouts import rollout
 
 
 @pytest.mark.parametrize("text", ["image: ghcr.io/x", "watcher: [a]"])
@@ -106,3 +111,30 @@ async def test_watch_outlives_an_api_server_that_restarts(
     kcp: Any = SimpleNamespace(pages=pages, watch=watch)
     with pytest.raises(Stopped):
         await listing.Listing(kcp, kind, selection, "kcp-system", output, screen).run(watch=True)
+
+
+def answers(*given: Any) -> Callable[..., Awaitable[Any]]:
+    """Return what answers with these one after the other, and raises those that are errors."""
+    left = iter(given)
+
+    async def answer(*_: Any, **__: Any) -> Any:
+        found = next(left)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return answer
+
+
+async def test_waits_outlive_an_api_server_that_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    away, screen, kcp = ServerUnavailable(503, "", "starting", {}), Screen(stream=io.StringIO()), cast("Client", None)
+    for module, seconds in ((running, "RETRY"), (rollouts, "WATCH"), (status, "MIN_INTERVAL")):
+        monkeypatch.setattr(module, f"{seconds}_SECONDS", 0)
+    steps = [rollout("keda", phase=each, failed={}) for each in ("Progressing", "Completed")]
+    monkeypatch.setattr(rollouts, "_read", answers(steps[:1], away, steps[1:]))
+    assert await rollouts.status(kcp, screen, "keda", "", watch=True) == 0
+    monkeypatch.setattr(status, "read_fleet", answers(reading(builders.kyma()), away, Stopped()))
+    with pytest.raises(Stopped):
+        await status.status(kcp, screen, "leases", watch=True)
+    joining: Any = SimpleNamespace(get=answers(away, builders.kyma()))
+    assert await follow(joining, screen, "demo", lambda kyma: kyma is not None, timedelta(seconds=60))

@@ -6,6 +6,7 @@ First what each verb changes in a ModuleRollout, in pure functions, then what is
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from kyma_fleet.documents import Document, print_document, reference
 from kyma_fleet.problems import Problem, meant
 from kyma_fleet.reviews import FIELD_MANAGER, who
 from kyma_fleet.rollout_notes import DONE, EVENT_REASONS, STEERED, SteeringVerb, forward, note_of, without_effect
+from kyma_fleet.running import once_answered
 from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.steering import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
@@ -281,9 +283,9 @@ async def list_rollouts(kcp: Client, screen: Screen, *, everything: bool) -> int
 
 async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch: bool) -> int:
     """Print how far a rollout is; with `watch` until it ends or halts. Returns 1 where it is halted."""
-    left_out = LeftOut()
+    read = partial(_read, kcp, LeftOut())
+    rollouts = await read()
     while True:
-        rollouts = await _read(kcp, left_out)
         rollout = chosen(rollouts, name, channel)
         standing = standing_of(rollout, channel_of(rollouts, rollout))
         print_document(RolloutStatus(rollout=rollout, standing=standing), screen, is_one_of_many=watch)
@@ -293,6 +295,7 @@ async def status(kcp: Client, screen: Screen, name: str, channel: str, *, watch:
         await asyncio.sleep(WATCH_SECONDS)
         if screen.form == "table":
             screen.print()
+        rollouts = await once_answered(read)
 
 
 async def steer(

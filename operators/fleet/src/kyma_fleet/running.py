@@ -10,13 +10,25 @@ from typing import TypeVar
 import typer
 import uvloop
 
-from kube_runtime import Client, ClientOptions, KubeError, NotFound, NotServed
+from kube_runtime import (
+    Client,
+    ClientOptions,
+    ClusterUnreachable,
+    KubeError,
+    NotFound,
+    NotServed,
+    ServerUnavailable,
+    TooManyRequests,
+)
 from kyma_fleet.control_plane import with_close_name
 from kyma_fleet.problems import Problem, line_for
 from kyma_fleet.screen import say
 
 T = TypeVar("T")
 R = TypeVar("R")
+INTERRUPTIONS = (ClusterUnreachable, ServerUnavailable, TooManyRequests)
+"""What an API server that restarts answers for a while."""
+RETRY_SECONDS = 1.0
 FAILED = 2
 """The exit code of a command that could not do what it was asked for; 1 is an answer, such as that of a drift."""
 
@@ -66,6 +78,16 @@ def run(
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = 128 + ended_by
     raise typer.Exit(code)
+
+
+async def once_answered(ask: Callable[[], Awaitable[R]]) -> R:
+    """Return an answer of the control plane, once it gives one: what waits for hours outlives an interruption."""
+    while True:
+        try:
+            return await ask()
+        except INTERRUPTIONS as error:
+            say(f"not answered, and asked again: {error}")
+            await asyncio.sleep(RETRY_SECONDS)
 
 
 async def each_of(items: Iterable[T], do: Callable[[T], Awaitable[R]], *, at_once: int = 20) -> list[R]:

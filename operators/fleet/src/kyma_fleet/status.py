@@ -20,6 +20,7 @@ from kube_runtime.leases import rendezvous
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.replicas import Replica, read_replicas
+from kyma_fleet.running import once_answered
 from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.fleet import (
@@ -313,11 +314,15 @@ _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bool) -> int:
     """Print how the fleet is, once or until Ctrl-C. Returns 1 where something is wrong."""
     left_out = LeftOut()
-    while True:
+
+    async def read() -> tuple[FleetReading, float]:
         began = time.monotonic()
-        reading = await read_fleet(kcp, lease_namespace, left_out)
-        if not reading.counts.clusters:
-            await require_control_plane(kcp)
+        return await read_fleet(kcp, lease_namespace, left_out), time.monotonic() - began
+
+    reading, seconds = await read()
+    if not reading.counts.clusters:
+        await require_control_plane(kcp)
+    while True:
         page = io.StringIO()
         found = status_of(reading, datetime.now(UTC))
         print_document(found, replace(screen, stream=page), is_one_of_many=watch)
@@ -327,7 +332,8 @@ async def status(kcp: Client, screen: Screen, lease_namespace: str, *, watch: bo
         screen.flush()
         if not watch:
             return 1 if found.wrong else left_out.code
-        await asyncio.sleep(max(MIN_INTERVAL_SECONDS, PAUSE_PER_PASS * (time.monotonic() - began)))
+        await asyncio.sleep(max(MIN_INTERVAL_SECONDS, PAUSE_PER_PASS * seconds))
+        reading, seconds = await once_answered(read)
 
 
 async def read_fleet(kcp: Client, lease_namespace: str, left_out: LeftOut) -> FleetReading:

@@ -15,7 +15,7 @@ from kube_runtime.client.kubeconfig import STRICT
 from kyma_fleet.checking.command import DEPLOYMENTS, OUR_DEPLOYMENTS
 from kyma_fleet.problems import Problem
 from kyma_fleet.replicas import read_replicas
-from kyma_fleet.running import each_of
+from kyma_fleet.running import each_of, once_answered
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from kyma_takeover.adoption.cluster import CLUSTER_ERRORS
@@ -307,7 +307,7 @@ class AdoptionSteps:
             async with asyncio.timeout(MAX_WAIT_SECONDS):
                 while holder:
                     await asyncio.sleep(POLL_SECONDS)
-                    holder = await holder_of_lease()
+                    holder = await once_answered(holder_of_lease)
         except TimeoutError:
             raise Problem(f"{holder} still renews its Lease; stop it, then run this again") from None
 

@@ -7,28 +7,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kube_runtime import (
-    Client,
-    ClusterUnreachable,
-    Gone,
-    ObjectUnreadable,
-    Resource,
-    ServerUnavailable,
-    TooManyRequests,
-)
+from kube_runtime import Client, Gone, ObjectUnreadable, Resource
 from kyma_fleet.control_plane import not_found, require_control_plane
 from kyma_fleet.documents import raw
 from kyma_fleet.listing.formats import Output, output_for, typed
 from kyma_fleet.listing.kinds import PAUSED_KYMAS, ListedKind, beside
 from kyma_fleet.listing.selection import Selection
 from kyma_fleet.problems import Problem, meant
+from kyma_fleet.running import INTERRUPTIONS, RETRY_SECONDS
 from kyma_fleet.screen import Screen, say
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
 
 PAGE_SIZE = 500
-RETRY_SECONDS = 1.0
 
 
 @dataclass(eq=False)
@@ -113,7 +105,7 @@ class Listing:
             except ObjectUnreadable as error:
                 self._note(f"left out: {error}")
                 version = error.identity[2]
-            except (ClusterUnreachable, ServerUnavailable, TooManyRequests) as error:
+            except INTERRUPTIONS as error:
                 self._note(f"the watch broke and is opened again: {error}")
                 await asyncio.sleep(RETRY_SECONDS)
 

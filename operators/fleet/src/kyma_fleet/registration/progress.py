@@ -1,11 +1,12 @@
 """What Lifecycle Manager does with a Kyma that joins or leaves, as lines, until it has done it."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from kube_runtime import Client, NotFound
+from kyma_fleet.running import once_answered
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
@@ -35,20 +36,19 @@ async def follow(
     kcp: Client, screen: Screen, name: str, until: Callable[[Kyma | None], bool], within: timedelta
 ) -> bool:
     """Print what the Kyma reports until a condition is met. Returns whether it was in time. Raises KubeError."""
-    deadline = time.monotonic() + within.total_seconds()
     shown, pause = "", SECONDS
-    while True:
-        kyma = await kyma_named(kcp, name)
-        if until(kyma):
-            return True
-        if (line := _line(kyma)) != shown:
-            shown = line
-            screen.print(f"  {plain(line)}")
-            screen.flush()
-        if time.monotonic() >= deadline:
-            return False
-        await asyncio.sleep(pause)
-        pause = min(pause * 1.2, MAX_SECONDS)
+    try:
+        async with asyncio.timeout(within.total_seconds()):
+            while not until(kyma := await once_answered(partial(kyma_named, kcp, name))):
+                if (line := _line(kyma)) != shown:
+                    shown = line
+                    screen.print(f"  {plain(line)}")
+                    screen.flush()
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.2, MAX_SECONDS)
+    except TimeoutError:
+        return False
+    return True
 
 
 def _line(kyma: Kyma | None) -> str:
