@@ -1,5 +1,6 @@
 """The command `klm`: everything on the control-plane side, and for people. Each command imports what it needs late."""
 
+import errno
 import io
 import os
 import shutil
@@ -263,13 +264,21 @@ def help_(
 
 
 def main() -> None:
-    """Run the command line. What is written to a closed stdout or stderr is left out."""
+    """Run the command line. What is written to a closed stdout or stderr is left out, and a closed stdin is empty."""
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115 - until the process ends
     sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     try:
-        app()
-    finally:
         try:
+            app()
+        finally:
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever reads the output has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in {errno.EPIPE, errno.ENOSPC}:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = error.__context__.code if isinstance(error.__context__, SystemExit) else 0
+        if error.errno == errno.ENOSPC and not code:  # of EPIPE: whoever reads the output has enough
+            typer.secho(f"klm: {error}", err=True, fg="red")
+            code = 2
+        raise SystemExit(code) from None

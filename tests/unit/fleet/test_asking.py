@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import pty
+import shlex
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -57,13 +58,17 @@ def read_until(user: int, text: str) -> str:
     return shown
 
 
-async def pause_all(cluster: SimulatedCluster, folder: Path, typed: bytes) -> tuple[int, set[str]]:
-    """Pause everything, and type something at the question; return the exit code and the Kymas that are paused."""
+def pausing(cluster: SimulatedCluster, folder: Path) -> tuple[str, ...]:
     kubeconfig = folder / "kcp.yaml"
     kubeconfig.write_bytes(msgspec.json.encode(cluster.kubeconfig))
+    return str(KLM), "pause", "--all", "--reason", "maintenance", "--kubeconfig", str(kubeconfig)
+
+
+async def pause_all(cluster: SimulatedCluster, folder: Path, typed: bytes) -> tuple[int, set[str]]:
+    """Pause everything, and type something at the question; return the exit code and the Kymas that are paused."""
     with terminal() as (user, program):
         process = await asyncio.create_subprocess_exec(
-            *(KLM, "pause", "--all", "--reason", "maintenance", "--kubeconfig", kubeconfig),
+            *pausing(cluster, folder),
             stdin=program,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=program,
@@ -94,3 +99,10 @@ async def test_anything_but_yes_changes_nothing(cluster: SimulatedCluster, tmp_p
 
 async def test_yes_is_taken_after_what_is_no_answer(cluster: SimulatedCluster, tmp_path: Path) -> None:
     assert await pause_all(cluster, tmp_path, b"perhaps\ny\n") == (0, {"one", "two"})
+
+
+async def test_closed_stdin_is_no_answer(cluster: SimulatedCluster, tmp_path: Path) -> None:
+    command = f"{shlex.join(pausing(cluster, tmp_path))} <&-"
+    process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+    _, errors = await process.communicate()
+    assert (process.returncode, errors) == (2, b"klm: not confirmed; nothing changed. Use --yes\n")

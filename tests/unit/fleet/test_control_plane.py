@@ -143,12 +143,13 @@ async def test_word_that_is_none_is_answered_with_the_closest(
     assert said in result.errors
 
 
-async def test_disk_that_can_not_be_written_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "unbuffered"), [("status", "1"), ("status", ""), ("--help", ""), ("crds", "")])
+async def test_disk_that_can_not_be_written_is_one_line(tmp_path: Path, command: str, unbuffered: str) -> None:
     async with cluster(tmp_path, names.KCP_NAMESPACE) as (kubeconfig, _):
-        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "PYTHONUNBUFFERED": unbuffered}
         full = os.open("/dev/full", os.O_WRONLY)
         running = await asyncio.create_subprocess_exec(
-            KLM, "status", env=environment, stdout=full, stderr=asyncio.subprocess.PIPE
+            KLM, command, env=environment, stdout=full, stderr=asyncio.subprocess.PIPE
         )
         os.close(full)
         _, errors = await running.communicate()
