@@ -20,7 +20,16 @@ from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager_api import names
 
-FAILURES = (AddressUnusable, DebugSocketUnusable, KubeconfigInvalid, NotInstalled, PageUnusable, TracingUnavailable)
+FAILURES = (
+    AddressUnusable,
+    DebugSocketUnusable,
+    FipsUnavailable,
+    KubeconfigInvalid,
+    NotInstalled,
+    PageUnusable,
+    SettingsInvalid,
+    TracingUnavailable,
+)
 """What an operator has to change before it can run: said in one line, without a traceback."""
 
 
@@ -30,17 +39,13 @@ def start(given: Mapping[str, object], warnings: Iterable[str]) -> int:
         settings = Settings(given, environment=os.environ)
         process = settings[ProcessSettings]
         fips_mode(only=process.fips_only)
-    except (SettingsInvalid, FipsUnavailable) as error:
-        typer.secho(str(error), err=True, fg="red")
-        return 2
-    configure_logs(process.log_level, process.log_format)
-    for warning in warnings:
-        structlog.get_logger("klm").warning(warning)
-    replica, ratio = settings[ReplicaSettings].given_name, process.trace_sampling_ratio
-    try:
+        configure_logs(process.log_level, process.log_format)
+        for warning in warnings:
+            structlog.get_logger("klm").warning(warning)
+        replica, ratio = settings[ReplicaSettings].given_name, process.trace_sampling_ratio
         with tracing(TracingOptions(names.LIFECYCLE_MANAGER, process.otlp_endpoint, ratio, instance=replica)) as tracer:
             uvloop.run(run(settings, tracer))
     except FAILURES as error:
         typer.secho(str(error), err=True, fg="red")
-        return 1
+        return 2
     return 0

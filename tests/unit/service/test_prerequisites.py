@@ -52,7 +52,7 @@ async def test_an_empty_control_plane_is_one_line_that_says_what_to_do(
     cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     code, (line,) = await run_in(cluster, tmp_path)
-    assert code == 1
+    assert code == 2
     for expected in (
         "namespace kcp-system, namespace kcp-system-leases, CRD ",
         "more",
