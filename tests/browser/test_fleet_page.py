@@ -456,6 +456,18 @@ async def test_change_opens_no_other_module_than_the_user(fleet: Fleet, address:
     await expect(tree.locator("details[open]")).to_have_count(opened, timeout=1_000)
 
 
+async def test_change_leaves_closed_what_the_user_has_closed(fleet: Fleet, address: str, page: Page) -> None:
+    module = builders.module_status("keda", "1.2.0", "Error")
+    fleet.put("demo", "Error", "keda has no nodes", modules=[module])
+    await page.goto(f"{address}/kymas/demo")
+    tree = page.locator(".tree")
+    await tree.locator("summary").first.click()
+    await expect(tree.locator("details").first).not_to_have_attribute("open", "")
+    fleet.put("demo", "Warning", "keda has few nodes", modules=[module])
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Warning", timeout=5_000)
+    await expect(tree.locator("details").first).not_to_have_attribute("open", "", timeout=1_000)
+
+
 async def test_states_and_the_current_page_differ_in_forced_colours(fleet: Fleet, address: str, page: Page) -> None:
     fleet.put("good")
     fleet.put("bad", "Error")

@@ -52,8 +52,8 @@ document.querySelector("form.filters")?.addEventListener("change", (event) => ev
 document.querySelector("form.filters")?.addEventListener("formdata", (event) => {
   for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
 });
-// What is swapped in keeps what was opened, and where the keyboard was.
-let opened = new Set();
+// What is swapped in keeps what was opened, or closed although it is open at first, and where the keyboard was.
+let shown = new Map();
 let focused;
 function place(each) {
   const around = each.closest("details > :not(summary)")?.parentElement.firstElementChild;
@@ -61,11 +61,12 @@ function place(each) {
   return `${around ? place(around) : each.closest("section")?.getAttribute("aria-labelledby")} ${text}`;
 }
 function remember() {
-  opened = new Set([...document.querySelectorAll("details[open] > summary")].map(place));
+  const known = document.querySelectorAll("details:is([open], [data-open]) > summary");
+  shown = new Map([...known].map((each) => [place(each), each.parentElement.open]));
   focused = document.activeElement.matches("a, button, summary") && place(document.activeElement);
 }
 function restore() {
-  for (const each of document.querySelectorAll("details > summary")) if (opened.has(place(each))) each.parentElement.open = true;
+  for (const each of document.querySelectorAll("details > summary")) each.parentElement.open = shown.get(place(each)) ?? each.parentElement.open;
   if (!focused || document.activeElement !== document.body) return;
   [...document.querySelectorAll("a, button, summary")].find((each) => place(each) === focused)?.focus({ preventScroll: true });
 }
