@@ -9,7 +9,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from tests.integration.takeover.conftest import KCP, Takeover
 from tests.takeover_from_go.recordings import restore, the
 from tests.takeover_from_go.starts import KYMA, SECOND
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 OBSERVER = "example.com/observer"
 
@@ -41,6 +41,15 @@ async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalize
             await world.kcp.get(MANIFESTS, manifest, KCP)
     async with world.running(access_secret_grace="1s", remove_finalizers_of_others=True):
         await eventually(lambda: _is_gone(world))
+
+
+async def test_manifest_goes_whose_kyma_and_cluster_went_before_it(world: Takeover) -> None:
+    left = the("kcp", "Manifest", f"{SECOND}-serverless")
+    await restore(world.kcp, [left], {SECOND: "gone"})
+    name = left["metadata"]["name"].replace(SECOND, "gone")
+    await world.kcp.delete(MANIFESTS, name, KCP)
+    async with world.running(access_secret_grace="1s"):
+        await eventually(lambda: is_gone(world.kcp.get(MANIFESTS, name, KCP)))
 
 
 async def _is_gone(world: Takeover) -> bool:

@@ -137,6 +137,15 @@ def test_objects_that_this_version_can_not_use_are_in_the_way() -> None:
     assert "1 without managed-by: kubeconfig-one" in " ".join(each.found for each in rows_of(seen(counts=counts)))
 
 
+def test_what_is_being_deleted_is_not_in_the_way() -> None:
+    counts = Counts()
+    deleted: dict[str, Any] = {"deletionTimestamp": NOW.isoformat()}
+    counts.add_kyma(builders.kyma("without-access", **deleted))
+    for kyma in ("gone", ""):
+        counts.add_manifest(builders.manifest(labels={names.KYMA_NAME: kyma}, **deleted))
+    assert texts(seen(counts=counts)) == ""
+
+
 def test_what_may_not_be_read_is_in_the_way() -> None:
     found = texts(seen(unread={"access Secrets": "forbidden"}))
     assert found == "access Secrets can't be read: forbidden"

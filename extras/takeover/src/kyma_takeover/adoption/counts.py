@@ -35,7 +35,7 @@ class Counts:
     states: Counter[State] = field(default_factory=Counter)
     kymas: set[str] = field(default_factory=set)
     runtimes: Counter[str] = field(default_factory=Counter)
-    deleted_kymas: int = 0
+    deleted_kymas: set[str] = field(default_factory=set)
     paused: list[str] = field(default_factory=list)
     modules: Counter[tuple[str, str]] = field(default_factory=Counter)
     manifests: Counter[State] = field(default_factory=Counter)
@@ -52,7 +52,8 @@ class Counts:
         self.states[kyma.status.state] += 1
         self.kymas.add(kyma.metadata.name)
         self.runtimes[runtime_id_of(kyma)] += 1
-        self.deleted_kymas += kyma.metadata.being_deleted
+        if kyma.metadata.being_deleted:
+            self.deleted_kymas.add(kyma.metadata.name)
         if kyma.metadata.is_paused:
             self.paused.append(kyma.metadata.name)
 
@@ -64,6 +65,8 @@ class Counts:
         self.deleted_manifests += metadata.being_deleted
         self.former_finalizers += any(each in marks.MANIFEST_FINALIZERS for each in metadata.finalizers)
         kyma = metadata.labels.get(names.KYMA_NAME, "")
+        if metadata.being_deleted:
+            return  # it goes, whatever it lacks
         if not kyma:
             self.unusable.append(metadata.name)
         elif kyma not in self.kymas:
@@ -78,8 +81,8 @@ class Counts:
             self.refused_accesses.setdefault(refusal, []).append(secret)
 
     def without_access(self) -> list[str]:
-        """Return the names of Kymas without an access Secret."""
-        return sorted(each for each in self.kymas if not self.accesses[each])
+        """Return the names of Kymas without an access Secret; that of one that is deleted may go before it."""
+        return sorted(each for each in self.kymas - self.deleted_kymas if not self.accesses[each])
 
     def with_several_accesses(self) -> list[str]:
         """Return the names of Kymas with several access Secrets."""

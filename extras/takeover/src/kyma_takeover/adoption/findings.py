@@ -86,7 +86,7 @@ def _leases(seen: FormerControlPlane) -> Iterator[Row]:
 def _objects(seen: FormerControlPlane) -> Iterator[Row]:
     counts = seen.counts
     paused = f", {len(counts.paused):,} with skip-reconciliation" if counts.paused else ""
-    deleted = f", {counts.deleted_kymas:,} being deleted" if counts.deleted_kymas else ""
+    deleted = f", {len(counts.deleted_kymas):,} being deleted" if counts.deleted_kymas else ""
     kymas = f"{sum(counts.states.values()):,}: {_states(counts.states)}{deleted}{paused}"
     yield Row("Kymas", kymas, "keep their names and uids; paused ones stay as they are")
     total = sum(counts.modules.values())
