@@ -14,7 +14,7 @@ from kube_runtime import Client, dump_yaml, load_yaml
 from kyma_fleet.cli.completion import SECONDS
 from kyma_fleet.listing.kinds import KINDS
 from kyma_fleet.listing.names import PATHS, SHORT_NAMES
-from lifecycle_manager.contract.resources import KYMAS
+from lifecycle_manager.contract.resources import KYMAS, MODULE_ROLLOUTS
 from lifecycle_manager_api import names
 from tests.integration.fleet.conftest import identity, put_kyma
 from tests.klm import run_klm_process
@@ -26,11 +26,15 @@ PLUGIN_API = "client.authentication.k8s.io/v1"
 
 @pytest_asyncio.fixture
 async def kymas(control_plane: Client) -> AsyncIterator[Client]:
+    spec = {"moduleName": "tab", "channel": "fast", "version": "1.0.0", "revision": 1}
+    spec |= {"strategy": {"waves": [{"name": "all", "kymaSelector": {}}]}}
     for name in ("tab-one", "tab-two", "other"):
         await put_kyma(control_plane, name, {"state": "Ready"})
+        await control_plane.apply(MODULE_ROLLOUTS, name, {"spec": spec}, names.KCP_NAMESPACE, field_manager="test")
     yield control_plane
     for name in ("tab-one", "tab-two", "other"):
         await control_plane.delete(KYMAS, name, names.KCP_NAMESPACE)
+        await control_plane.delete(MODULE_ROLLOUTS, name, names.KCP_NAMESPACE)
 
 
 def typed(line: str) -> dict[str, Any]:
@@ -66,7 +70,14 @@ def test_kinds_are_where_completion_asks_for_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["klm get kyma tab", "klm explain tab", "klm get --state Error ky tab", "klm get manifests --kyma tab"]
+    "line",
+    [
+        "klm get kyma tab",
+        "klm explain tab",
+        "klm get --state Error ky tab",
+        "klm get manifests --kyma tab",
+        "klm rollout approve tab",
+    ],
 )
 async def test_names_are_completed(kymas: Client, kcp: Path, tmp_path: Path, line: str) -> None:
     await is_offered(await identity(kymas, kcp, tmp_path, "klm-viewer"), line)

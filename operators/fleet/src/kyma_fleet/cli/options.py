@@ -24,6 +24,10 @@ def complete_module(context: typer.Context, incomplete: str) -> list[str]:
     return _names_in_the_cluster(context, "releases", incomplete)
 
 
+def complete_rollout(context: typer.Context, incomplete: str) -> list[str]:
+    return _names_in_the_cluster(context, "rollouts", incomplete)
+
+
 def complete_name(context: typer.Context, incomplete: str) -> list[str]:
     kind = full_name(str(context.params.get("kind"))) or ""
     return _names_in_the_cluster(context, "releases" if kind == "modules" else kind, incomplete)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from kyma_fleet.cli.options import Action, on_control_plane
+from kyma_fleet.cli.options import Action, complete_rollout, on_control_plane
 
 app = typer.Typer(
     name="rollout",
@@ -16,7 +16,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-Name = Annotated[str, typer.Argument(help="a module, or a ModuleRollout", show_default=False)]
+Name = Annotated[
+    str, typer.Argument(help="a module, or a ModuleRollout", autocompletion=complete_rollout, show_default=False)
+]
 Reason = Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)]
 Channel = Annotated[str, typer.Option(help="the channel, where a module has rollouts in several", show_default=False)]
 
