@@ -75,7 +75,7 @@ def run_demo(
                     on_nodes = OnNodes.find(*images_and_charts, listener)
         with demo_folder(directory) as folder:
             report = uvloop.run(_run(folder, kcp, skr, changes, console, on_nodes, stay=stay, quiet=as_document))
-    except (BinariesMissing, FolderInUse, KubeError, NodesUnavailable, SourceFailed, StartFailed) as error:
+    except (BinariesMissing, FolderInUse, KubeError, NodesUnavailable, OSError, SourceFailed, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
     if as_document:

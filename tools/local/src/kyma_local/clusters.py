@@ -99,12 +99,9 @@ class LocalClusters:
 async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, None]:
     """Start clusters and their egress proxies, and stop them at the end. Raises StartFailed."""
     try:
-        try:
-            async with asyncio.TaskGroup() as starting:
-                for cluster in clusters:
-                    starting.create_task(cluster.start())
-        except* StartFailed as failed:
-            raise failed.exceptions[0] from None
+        async with asyncio.TaskGroup() as starting:
+            for cluster in clusters:
+                starting.create_task(cluster.start())
         async with asyncio.TaskGroup() as tasks:
             listening = [asyncio.Event() for _ in clusters]
             serving = [
@@ -116,6 +113,8 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
             yield
             for task in serving:
                 task.cancel()
+    except* Exception as failed:  # noqa: BLE001 - all of them are raised again
+        raise failed.exceptions[0] from None
     finally:
         await asyncio.gather(*(cluster.stop() for cluster in clusters))
 

@@ -36,21 +36,21 @@ FOLDER = Path(".local/playground")
 MODULE_CR = "infrastructure.yaml"
 START_SECONDS = 300.0
 """For a busy machine; usually it takes 10 s."""
-FAILURES = (BinariesMissing, KubeError, Problem, SourceFailed, StartFailed, processes.ProcessEnded)
+FAILURES = (BinariesMissing, KubeError, OSError, Problem, SourceFailed, StartFailed, processes.ProcessEnded)
 
 
 def run_playground() -> int:
     """Run it until SIGTERM or SIGINT; return the exit code."""
-    console = Console()
+    console, code = Console(), 0
     try:
         with progress_on(console) as listener:
             find_binaries(listener)
         with demo_folder(None, FOLDER) as folder:
             uvloop.run(_run(folder, console))
-    except FAILURES as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
-        return 1
-    return 0
+    except* FAILURES as failed:
+        console.print("\n".join(map(str, failed.exceptions)), style="red", markup=False, soft_wrap=True)
+        code = 1
+    return code
 
 
 async def _run(folder: Path, console: Console) -> None:

@@ -34,7 +34,7 @@ def run_rollout_demo(*, clusters: int, stay: bool, as_document: bool, directory:
     try:
         with demo_folder(directory) as folder:
             return uvloop.run(_run(folder, console, clusters=clusters, stay=stay, as_document=as_document))
-    except (FolderInUse, KubeError, processes.ProcessEnded) as error:
+    except (FolderInUse, KubeError, OSError, processes.ProcessEnded) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
 
