@@ -35,7 +35,7 @@ def write_provenance(dist: Path, version: str) -> None:
                     {"uri": "uv.lock", "digest": {"sha256": _digest(Path("uv.lock"))}},
                 ],
             },
-            "runDetails": {"builder": {"id": f"{SOURCE}/blob/main/release/build.py"}},
+            "runDetails": {"builder": {"id": f"{SOURCE}/blob/main/tools/release/build.py"}},
         },
     }
     (dist / "provenance.intoto.json").write_text(json.dumps(statement, indent=1) + "\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kube_runtime import dump_yaml, parse_objects
 from kyma_local.go_modules import download, find_go
-from kyma_local.progress import Silent
+from kyma_local.progress import Listener
 
 PROMETHEUS = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
 GATEWAY_API = ("sigs.k8s.io/gateway-api", "v1.6.3")
@@ -35,7 +35,7 @@ def crds_of_others() -> str:
     """Return the CRDs as one YAML text. Raises SourceFailed if the modules cannot be downloaded."""
     texts = []
     with tempfile.TemporaryDirectory() as scratch:
-        go = find_go(Path(scratch), Silent())
+        go = find_go(Path(scratch), Listener())
         for name, (module, file) in FILES.items():
             text = (download(go, *module, Path(scratch)) / file).read_text()
             (found,) = (each.document for each in parse_objects(text) if each.document["metadata"]["name"] == name)

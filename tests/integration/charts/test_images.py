@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kyma_fleet.images import ValuesUnreadable, images_of
+from kyma_fleet.images import images_of
+from kyma_fleet.problems import Problem
 from tests.integration.charts.helm import LIFECYCLE_MANAGER, MODULE_MANAGER, Helm
 
 MANAGER = "manager: a.b:c\nmodule: telemetry\nnamespace: kcp-system\n"
@@ -51,5 +52,5 @@ async def test_listed_images_are_those_of_the_rendered_charts(
 
 async def test_values_that_are_none_are_refused_with_their_file(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("- a\n")
-    with pytest.raises(ValuesUnreadable, match=r"broken.yaml: expected a mapping"):
+    with pytest.raises(Problem, match=r"broken.yaml: expected a mapping"):
         images_of([tmp_path / "broken.yaml"], [], registry="")

@@ -13,7 +13,7 @@ import msgspec
 
 from kyma_local.go_modules import find_go, run
 from kyma_local.helm import find_helm
-from kyma_local.progress import Silent
+from kyma_local.progress import Listener
 from lifecycle_manager_api import names
 
 
@@ -32,7 +32,7 @@ class Version:
     def fetch(self) -> Path:
         """Return the folder of its files. Raises SourceFailed where it can't be had, and OtherContent."""
         with tempfile.TemporaryDirectory() as scratch:
-            go = find_go(Path(scratch), Silent())
+            go = find_go(Path(scratch), Listener())
             answer = run([go, "mod", "download", "-json", f"{self.module}@{self.version}"], Path(scratch))
         fetched = msgspec.json.decode(answer)
         if fetched["Sum"] != self.checksum:

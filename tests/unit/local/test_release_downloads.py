@@ -16,7 +16,7 @@ from kyma_local.downloads import MIRROR
 from kyma_local.envtest_downloads import archive_for
 from kyma_local.kubectl import find_kubectl, kubectl_command
 from kyma_local.platforms import Platform
-from kyma_local.progress import Silent
+from kyma_local.progress import Listener
 from kyma_local.release_downloads import download_releases
 from kyma_local.sources import KUBERNETES, NAMES, SourceFailed, Versions
 
@@ -62,7 +62,7 @@ def mirror(releases: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-class Recorded(Silent):
+class Recorded(Listener):
     def __init__(self) -> None:
         self.things: list[str] = []
         self.parts: list[tuple[int, int]] = []
@@ -74,10 +74,10 @@ class Recorded(Silent):
         self.parts.append((part, whole))
 
 
-def download(folder: Path, listener: Silent | None = None, *, platform: Platform = ARM) -> Path:
+def download(folder: Path, listener: Listener | None = None, *, platform: Platform = ARM) -> Path:
     target = folder / "scratch/bin"
     target.mkdir(parents=True)
-    download_releases(target, WANTED, listener or Silent(), platform=platform)
+    download_releases(target, WANTED, listener or Listener(), platform=platform)
     return target
 
 

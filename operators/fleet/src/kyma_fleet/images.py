@@ -7,14 +7,11 @@ from typing import Any
 
 from kube_runtime import ManifestInvalid, load_yaml
 from kyma_fleet.documents import Document
+from kyma_fleet.problems import Problem
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 
 Values = Mapping[str, Any]
-
-
-class ValuesUnreadable(Exception):
-    """A file has no values of a chart; the message says which and why."""
 
 
 class Images(Document, frozen=True, kw_only=True):
@@ -33,7 +30,7 @@ class Images(Document, frozen=True, kw_only=True):
 
 
 def images_of(manager: Sequence[Path], modules: Sequence[Path], *, registry: str) -> Images:
-    """Return the images for the values of the chart lifecycle-manager and of each module. Raises ValuesUnreadable."""
+    """Return the images for the values of the chart lifecycle-manager and of each module. Raises Problem."""
     merged: Values = {}
     for each in manager:
         merged = _merged(merged, _read(each))
@@ -61,12 +58,12 @@ def _read(path: Path) -> Values:
     try:
         values = load_yaml(path.read_bytes())
     except (OSError, ManifestInvalid) as error:
-        raise ValuesUnreadable(f"{path}: {error}") from None
+        raise Problem(f"{path}: {error}") from None
     if not isinstance(values, dict):
-        raise ValuesUnreadable(f"{path}: expected a mapping, as of values.yaml")
+        raise Problem(f"{path}: expected a mapping, as of values.yaml")
     for key in ("image", "watcher"):
         if not isinstance(values.get(key) or {}, dict):
-            raise ValuesUnreadable(f"{path}: {key} is no mapping, as it is in values.yaml")
+            raise Problem(f"{path}: {key} is no mapping, as it is in values.yaml")
     return values
 
 

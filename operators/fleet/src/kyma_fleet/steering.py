@@ -65,10 +65,7 @@ class ObjectPatch:
 
 def plan(order: Order, items: Iterable[Steered]) -> Iterator[ObjectPatch]:
     """Return what to change; objects that are as they should be are left out."""
-    for item in items:
-        step = _step(order, item)
-        if step is not None:
-            yield step
+    return filter(None, (_step(order, item) for item in items))
 
 
 def _step(order: Order, item: Steered) -> ObjectPatch | None:  # noqa: PLR0911 - one case for each verb

@@ -147,7 +147,7 @@ class Clusters:
         if kyma is None:
             return ()
         if not await may_list(EVENTS, names.KCP_NAMESPACE):
-            raise _refused("events.k8s.io", "events")
+            raise Forbidden(403, "Forbidden", f"this user may not list {EVENTS.plural} in {names.KCP_NAMESPACE}", {})
         parts = [each for each in await self._visible_parts(name, may_list) if each.status.state not in GOOD]
         own = [each for each in parts if each.metadata.namespace == names.KCP_NAMESPACE]  # elsewhere there is no right
         async with self.reading:
@@ -166,7 +166,8 @@ class Clusters:
         async with self.reading:
             documents = await read_documents(self.kcp, name)
         shown = [each for each in documents if await _is_visible(each, may_list)]
-        return await asyncio.to_thread(lambda: [(_title(each), _yaml(each)) for each in shown[:MAX_OBJECTS]])
+        titled = [(f"{each['kind']} {each['metadata']['name']}", each) for each in shown[:MAX_OBJECTS]]
+        return await asyncio.to_thread(lambda: [(title, _yaml(each)) for title, each in titled])
 
     async def difference(self, kyma: str, module: str, may_list: MayList) -> Sequence[ComparedObject]:
         """Return what a reconcile would change of a module in a cluster, by a dry run there, as `klm diff` does.
@@ -214,20 +215,12 @@ async def _is_visible(document: JsonObject, may_list: MayList) -> bool:
     return await may_list(resource, ALL_NAMESPACES) or await may_list(resource, namespace)
 
 
-def _title(document: JsonObject) -> str:
-    return f"{document['kind']} {document['metadata']['name']}"
-
-
 def _yaml(document: JsonObject) -> str:
     metadata = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
     text = dump_yaml({**document, "metadata": metadata})
     return (
         text if len(text) <= MAX_YAML else f"{text[:MAX_YAML]}\n# {len(text) - MAX_YAML} more characters are left out"
     )
-
-
-def _refused(group: str, plural: str) -> Forbidden:
-    return Forbidden(403, "Forbidden", f"this user may not list {plural}.{group} in {names.KCP_NAMESPACE}", {})
 
 
 def modules_of(kyma: Kyma) -> Sequence[KymaModuleStatus]:

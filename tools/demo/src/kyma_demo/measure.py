@@ -61,8 +61,8 @@ async def floor_of(
         number, started = next(numbers), time.perf_counter()
         await bare.user_writes(module_cr, number)
         await bare.read(module_cr)
-        await bare.apply_module_config(config, number)
-        await bare.apply_sync_resource(sync, number)
+        await bare.apply_in_kcp(MODULE_CONFIGS, config, number)
+        await bare.apply_in_kcp(SYNC_RESOURCES, sync, number)
         await bare.apply_objects(sync, number)
         return (time.perf_counter() - started) * 1000
 
@@ -89,13 +89,7 @@ class _PlainClient:
     async def read(self, module_cr: Resource[dict[str, Any]]) -> None:
         await self._skr.get(module_cr, names.INFRASTRUCTURE, names.SKR_NAMESPACE)
 
-    async def apply_module_config(self, config: ModuleConfig, number: int) -> None:
-        await self._apply_in_kcp(MODULE_CONFIGS, config, number)
-
-    async def apply_sync_resource(self, sync: SyncResource, number: int) -> None:
-        await self._apply_in_kcp(SYNC_RESOURCES, sync, number)
-
-    async def _apply_in_kcp(self, resource: Resource[Any], like: ModuleConfig | SyncResource, number: int) -> None:
+    async def apply_in_kcp(self, resource: Resource[Any], like: ModuleConfig | SyncResource, number: int) -> None:
         spec = msgspec.to_builtins(like.spec)
         document = {
             "apiVersion": resource.api_version,

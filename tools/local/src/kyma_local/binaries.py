@@ -17,7 +17,7 @@ from kyma_local.claims import scratch_folder
 from kyma_local.envtest_downloads import download_envtest
 from kyma_local.go_build import build_from_modules
 from kyma_local.platforms import Platform
-from kyma_local.progress import Listener, Silent
+from kyma_local.progress import Listener
 from kyma_local.release_downloads import MACHINES, download_releases
 from kyma_local.sources import NAMES, SourceFailed, Versions
 
@@ -67,7 +67,7 @@ def find_binaries(
             assets = os.environ.get("KUBEBUILDER_ASSETS")
             lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
             reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
-            _fill(cache, wanted, sources, listener or Silent(), reasons)
+            _fill(cache, wanted, sources, listener or Listener(), reasons)
     return Binaries(cache)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kyma_local.cache import cache_root, locked
 from kyma_local.claims import scratch_folder
 from kyma_local.go_modules import GoModule, find_go
-from kyma_local.progress import Listener, Silent
+from kyma_local.progress import Listener
 from kyma_local.sources import install
 
 
@@ -32,7 +32,7 @@ class GoProgram:
         cache.mkdir(parents=True, exist_ok=True)
         with locked(cache.with_name(f"{cache.name}.lock")):
             if not os.access(program, os.X_OK):
-                self._build(cache, listener or Silent())
+                self._build(cache, listener or Listener())
         return program
 
     def _build(self, target: Path, listener: Listener) -> None:

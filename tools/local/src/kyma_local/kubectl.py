@@ -9,7 +9,7 @@ from kyma_local.claims import scratch_folder
 from kyma_local.downloads import VerifiedDownloads
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
-from kyma_local.progress import Listener, Silent
+from kyma_local.progress import Listener
 from kyma_local.release_downloads import download_kubernetes_program
 from kyma_local.sources import KUBERNETES, SourceFailed, install
 
@@ -29,7 +29,7 @@ def find_kubectl(listener: Listener | None = None) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache.with_name(f"{cache.name}.lock")):
         if not os.access(cache / NAME, os.X_OK):
-            _fetch(cache, listener or Silent())
+            _fetch(cache, listener or Listener())
     return cache / NAME
 
 

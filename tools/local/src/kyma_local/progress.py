@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -11,24 +10,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 LINE_EVERY_SECONDS = 20.0
 
 
-class Listener(Protocol):
-    """Receives the progress of work."""
+class Listener:
+    """Receives the progress of work; this one ignores it."""
 
     def doing(self, what: str) -> None:
         """A task begins."""
 
     def done(self, part: int, whole: int) -> None:
         """A part of the task is done."""
-
-
-class Silent:
-    """Ignores all progress."""
-
-    def doing(self, what: str) -> None:
-        """Do nothing."""
-
-    def done(self, part: int, whole: int) -> None:
-        """Do nothing."""
 
 
 @contextmanager
@@ -48,7 +37,7 @@ def progress_on(console: Console) -> Iterator[Listener]:
         yield _Bar(progress)
 
 
-class _Bar:
+class _Bar(Listener):
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("", total=None, visible=False)
@@ -60,7 +49,7 @@ class _Bar:
         self._progress.update(self._task, completed=part, total=whole)
 
 
-class _Lines:
+class _Lines(Listener):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._what = ""

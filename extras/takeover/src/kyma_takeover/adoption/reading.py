@@ -1,8 +1,8 @@
 """Reads a control plane that the former version manages, page by page."""
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -145,7 +145,15 @@ class _Reader:
             )
 
     async def former_secrets(self, namespace: str) -> None:
-        self.found.secrets = await read_former_secrets(self.kcp, namespace)
+        """Read what there is of the CA and the certificates of the former version."""
+        ca, gateway = [await read_secret(self.kcp, each, namespace) for each in (CA_SECRET, GATEWAY_SECRET)]
+        leaves = 0
+        async for page in self.kcp.pages(SECRETS, namespace, label_selector=LEAVES, page_size=SECRETS_PAGE):
+            leaves += len(page.items)
+        until: datetime | None = None
+        with suppress(KeyError, ValueError):
+            until = describe(base64.b64decode(ca.data["tls.crt"])).not_after if ca is not None else None
+        self.found.secrets = FormerSecrets(namespace, ca is not None, until, gateway is not None, leaves)
 
 
 async def former_lease(kcp: Client) -> dict[str, Any] | None:
@@ -162,21 +170,6 @@ async def access_secrets(kcp: Client) -> AsyncIterator[Secret]:
         for secret in page.items:
             if names.PURPOSE not in secret.metadata.labels:
                 yield secret
-
-
-async def read_former_secrets(kcp: Client, namespace: str) -> FormerSecrets:
-    """Return what there is of the CA and the certificates of the former version. Raises KubeError."""
-    ca, gateway = await asyncio.gather(*(read_secret(kcp, name, namespace) for name in (CA_SECRET, GATEWAY_SECRET)))
-    leaves = 0
-    async for page in kcp.pages(SECRETS, namespace, label_selector=LEAVES, page_size=SECRETS_PAGE):
-        leaves += len(page.items)
-    until: datetime | None = None
-    if ca is not None:
-        try:
-            until = describe(base64.b64decode(ca.data["tls.crt"])).not_after
-        except (KeyError, ValueError):
-            until = None
-    return FormerSecrets(namespace, ca is not None, until, gateway is not None, leaves)
 
 
 async def _refusal(secret: Secret, policy: KubeconfigPolicy) -> str:

@@ -15,6 +15,7 @@ from kyma_fleet.cli.options import (
     complete_kyma,
     on_control_plane,
     run,
+    usage_errors,
 )
 
 
@@ -105,11 +106,9 @@ def images(
     klm images -f lifecycle-manager.yaml --manager-values telemetry.yaml
     """
     from kyma_fleet.documents import print_document
-    from kyma_fleet.images import ValuesUnreadable, images_of
+    from kyma_fleet.images import images_of
     from kyma_fleet.screen import Screen
 
-    try:
+    with usage_errors():
         found = images_of(values, manager_values, registry=registry)
-    except ValuesUnreadable as error:
-        raise typer.BadParameter(str(error)) from None
     print_document(found, Screen.of_process(output))

@@ -136,19 +136,14 @@ def _manifest_rows(manifest: Manifest, _selection: Selection, now: datetime) -> 
     )
 
 
-def _config_rows(config: ModuleConfig, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
-    yield from _part_rows(config, age(config.metadata.creation_timestamp, now))
-
-
-def _sync_resource_rows(resource: SyncResource, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
-    yield from _part_rows(resource, age(resource.metadata.creation_timestamp, now), resource.status.objects or NONE)
-
-
-def _part_rows(part: ModuleConfig | SyncResource, old: str, *more: str) -> Iterator[tuple[Row, Row]]:
-    ready = find(part.status.conditions, "Ready")
-    name, state = part.metadata.name, part.status.state.value or NONE
+def _part_rows(
+    part: ModuleConfig | SyncResource, _selection: Selection, now: datetime
+) -> Iterator[tuple[Row, Row]]:
+    ready, metadata = find(part.status.conditions, "Ready"), part.metadata
     reason, message = (ready.reason, ready.message) if ready is not None else (NONE, NONE)
-    yield (name, state, part.spec.kyma, part.spec.module, *more, old, reason), (part.metadata.namespace, message)
+    objects = (part.status.objects or NONE,) if isinstance(part, SyncResource) else ()
+    own = (metadata.name, part.status.state.value or NONE, part.spec.kyma, part.spec.module, *objects)
+    yield (*own, age(metadata.creation_timestamp, now), reason), (metadata.namespace, message)
 
 
 def beside(rollouts: Iterable[ModuleRollout], kind: ListedKind[ModuleRollout]) -> ListedKind[ModuleRollout]:
@@ -231,7 +226,7 @@ KINDS: tuple[ListedKind[Any], ...] = (
         OF_ALL | {"kyma", "state", "reason", "module"},
         lambda wanted: wanted.label_selector(**OF_CONFIGS),
         Selection.of_part,
-        _config_rows,
+        _part_rows,
     ),
     ListedKind(
         "syncresources",
@@ -241,7 +236,7 @@ KINDS: tuple[ListedKind[Any], ...] = (
         OF_ALL | {"kyma", "state", "reason", "module"},
         lambda wanted: wanted.label_selector(),
         Selection.of_part,
-        _sync_resource_rows,
+        _part_rows,
     ),
     ListedKind(
         "rollouts",

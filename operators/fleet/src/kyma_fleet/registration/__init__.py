@@ -1,4 +1,4 @@
 """`klm join` and `klm leave`: a cluster gets into the fleet, and out of it.
 
-`plan` says what is written, `join` and `leave` do it, `progress` waits and prints what Lifecycle Manager does.
+`join` and `leave` do it, `progress` waits and prints what Lifecycle Manager does.
 """

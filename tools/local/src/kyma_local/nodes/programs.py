@@ -9,7 +9,7 @@ from kyma_local.cache import cache_root, locked
 from kyma_local.claims import scratch_folder
 from kyma_local.go_build import build_kubernetes
 from kyma_local.go_modules import GoModule, find_go
-from kyma_local.progress import Listener, Silent
+from kyma_local.progress import Listener
 from kyma_local.sources import KUBERNETES, install
 
 KUBERNETES_PROGRAMS = ("kubelet", "kube-proxy", "kube-scheduler", "kubectl")
@@ -28,9 +28,9 @@ def find_programs(listener: Listener | None = None, *, version: str = KUBERNETES
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache.with_name(f"{cache.name}.lock")):
         if lacking := _lacking(cache, KUBERNETES_PROGRAMS):
-            _build_kubernetes(cache, lacking, version, listener or Silent())
+            _build_kubernetes(cache, lacking, version, listener or Listener())
         if _lacking(cache, OWN_PROGRAMS):
-            _build_own(cache, listener or Silent())
+            _build_own(cache, listener or Listener())
     return cache
 
 
