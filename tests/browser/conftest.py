@@ -127,15 +127,21 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    """A window of an operator, who has signed in by a proxy; an error of a script fails the test."""
+async def operator(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A window of an operator, who has signed in by a proxy."""
     made = await browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
     made.set_default_timeout(20_000)
-    errors: list[str] = []
-    made.on("weberror", lambda error: errors.append(str(error.error)))
-    made.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     yield made
     await made.close()
+
+
+@pytest_asyncio.fixture
+async def context(operator: BrowserContext) -> AsyncIterator[BrowserContext]:
+    """The same; an error of a script fails the test."""
+    errors: list[str] = []
+    operator.on("weberror", lambda error: errors.append(str(error.error)))
+    operator.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield operator
     assert errors == []
 
 

@@ -294,3 +294,9 @@ async def _furnish(stage: Stage, go: GoLifecycleManager) -> None:
         await surroundings.apply(stage.kcp, kyma, "kyma-environment-broker")
     deployment = surroundings.deployment_of(go.arguments)
     await surroundings.apply(stage.kcp, deployment, "kustomize")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def before(stage: Stage) -> dict[str, str]:
+    """The uids of all objects that the Go version left."""
+    return await stage.identities()

@@ -55,12 +55,6 @@ def kubeconfig(stage: Stage, interruptions: Interruptions, tmp_path_factory: pyt
     return file
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def before(stage: Stage) -> dict[str, str]:
-    """The uids of all objects that the Go version left."""
-    return await stage.identities()
-
-
 @pytest.fixture
 def adoption(stage: Stage, interruptions: Interruptions, kubeconfig: Path) -> "Adoption":
     return Adoption(stage, interruptions, kubeconfig)

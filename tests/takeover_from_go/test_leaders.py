@@ -64,12 +64,6 @@ async def ours(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> AsyncI
         await process.kill()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def before(stage: Stage) -> dict[str, str]:
-    """The uids of all objects that the Go version left."""
-    return await stage.identities()
-
-
 async def spec_of_lease(stage: Stage) -> Document:
     spec: Document = (await stage.kcp.get(LEASES, LEASE, KCP))["spec"]
     return spec

@@ -107,12 +107,6 @@ async def test_what_it_left_is_what_is_recorded(stage: Stage) -> None:
     assert set(recorder.differences(found[-1])) == expected
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def before(stage: Stage) -> dict[str, str]:
-    """The uids of all objects that the Go version left."""
-    return await stage.identities()
-
-
 @dataclass(eq=False)
 class GoSteps:
     """What the Go version does once it works again: the program, or the writes that are recorded of it."""

@@ -1,10 +1,7 @@
 """What the playground prints: for other terminals, and where it can't run."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -23,31 +20,25 @@ def test_other_terminals_get_the_programs_of_a_venv_and_the_kubeconfig() -> None
     assert exports(kubeconfig, "/usr", "/usr") == "export KUBECONFIG=/here/kcp/kubeconfig"
 
 
-@asynccontextmanager
-async def no_clusters(**_: Any) -> AsyncIterator[Any]:
-    yield SimpleNamespace()
-
-
-async def not_ready(*_: Any) -> None:
-    raise Problem("not ready")
-
-
-def test_what_ends_it_is_a_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The current folder, where nothing is downloaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(running, "find_binaries", lambda _: None)
-    monkeypatch.setattr(running.LocalClusters, "start", no_clusters)
-    monkeypatch.setattr(running.Playground, "_start", not_ready)
-    assert run_playground() == 1
-    assert capsys.readouterr().out == "not ready\n"
+    return tmp_path
 
 
-def test_folder_that_can_not_be_written_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "find_binaries", lambda _: None)
-    (tmp_path / ".local").touch()
+@pytest.mark.usefixtures("here")
+def test_what_ends_it_is_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    async def start(*_: object) -> None:
+        raise Problem("not ready")
+
+    monkeypatch.setattr(running.LocalClusters, "start", lambda **_: nullcontext())
+    monkeypatch.setattr(running.Playground, "_start", start)
+    assert (run_playground(), capsys.readouterr().out) == (1, "not ready\n")
+
+
+def test_folder_that_can_not_be_written_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / ".local").touch()
     assert run_playground() == run_rollout_demo(clusters=20, stay=False, as_document=False, directory=None) == 1
     assert capsys.readouterr().out.count("/.local") == 2

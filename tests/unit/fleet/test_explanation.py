@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_fleet.explanation.chain import Chain, explain_kyma, explain_module, module_of_object
+from kyma_fleet.explanation.chain import Chain, Link, explain_kyma, explain_module, module_of_object
 from kyma_fleet.explanation.command import KymaExplanation
 from kyma_fleet.explanation.facts import Facts, occurrence_of
 from kyma_fleet.screen import Screen
@@ -56,8 +56,7 @@ def facts(
         "observedGeneration": 1,
         "activeChannel": "regular",
     }
-    document = as_document(builders.kyma("demo", **(metadata or {}))) | {"status": status}
-    kyma = msgspec.json.decode(msgspec.json.encode(document), type=type(builders.kyma()))
+    kyma = builders.kyma("demo", status=status, **(metadata or {}))
     releases = (released(version),)
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(0))
     manifest = builders.manifest("keda", "1.0.0", status={"state": "Ready"})
@@ -67,6 +66,11 @@ def facts(
 
 def titles(chain: Chain, mark: str = "") -> list[str]:
     return [each.title for each in chain.links if not mark or each.mark == mark]
+
+
+def cause_of(chain: Chain) -> Link:
+    assert chain.cause is not None
+    return chain.cause
 
 
 def shown(chains: Iterable[Chain], width: int | None = None, events: Any = ()) -> str:
@@ -97,10 +101,9 @@ def test_module_whose_version_was_taken_back_says_by_which_rollout() -> None:
 def test_rollout_turn_has_its_time() -> None:
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(days=100))
     chain = explain_module(facts(module(), version="2.0.0", timing=timing), "keda")
-    assert chain.cause is not None
-    assert (chain.cause.title, chain.cause.reason) == ("held back", "RolloutPending")
-    assert chain.cause.text.startswith("2.0.0 is rolled out: this cluster's turn is ")
-    assert chain.cause.text.endswith(", if the rollout takes 100d (--rollout-max-delay)")
+    assert (cause_of(chain).title, cause_of(chain).reason) == ("held back", "RolloutPending")
+    assert cause_of(chain).text.startswith("2.0.0 is rolled out: this cluster's turn is ")
+    assert cause_of(chain).text.endswith(", if the rollout takes 100d (--rollout-max-delay)")
 
 
 @pytest.mark.parametrize("downtime", [False, True])
@@ -110,41 +113,35 @@ def test_cluster_that_waits_for_a_rollout_says_which_and_whether_it_needs_a_wind
     timing = Timing(NOW, {}, timedelta(0), rollouts=by_channel([rollout("keda", phase="Progressing", spec=spec)]))
     offer = Offer.of([KEDA, offered], (released("2.0.0"),))
     chain = explain_module(replace(facts(module(), version="2.0.0", timing=timing), offer=offer), "keda")
-    assert chain.cause is not None
-    assert (chain.cause.title, chain.cause.reason) == ("held back", "RolloutPending")
+    assert (cause_of(chain).title, cause_of(chain).reason) == ("held back", "RolloutPending")
     waits = "2.0.0 is rolled out in waves by keda-regular-2 (Progressing), and was not released to this cluster yet"
     window = ". It requires a downtime: the cluster also needs an open maintenance window"
-    assert chain.cause.text == (waits + window if downtime else waits)
+    assert cause_of(chain).text == (waits + window if downtime else waits)
 
 
 def test_report_of_lifecycle_manager_precedes_what_is_computed_without_its_options() -> None:
     timing = Timing(NOW, {"keda": NOW - timedelta(minutes=1)}, timedelta(days=100))
     reported = explain_module(facts(module(message="turn at noon"), version="2.0.0", timing=timing), "keda")
-    assert reported.cause is not None
-    assert reported.cause.text == "turn at noon"
+    assert cause_of(reported).text == "turn at noon"
     other = explain_module(facts(module(), version="2.0.0"), "keda")
-    assert other.cause is not None
-    assert other.cause.text.startswith("1.0.0 is installed still: its turn in the rollout has not come")
+    assert cause_of(other).text.startswith("1.0.0 is installed still: its turn in the rollout has not come")
 
 
 def test_a_window_is_reported_in_the_words_of_lifecycle_manager() -> None:
     message = "module 'keda' is upgraded in a maintenance window, the next of which begins 2026-11-28T00:00:00+00:00"
     chain = explain_module(facts(module(maintenance=True, message=message)), "keda")
-    assert chain.cause is not None
-    assert chain.cause.text == message
+    assert cause_of(chain).text == message
 
 
 def test_a_downgrade_is_what_holds_a_module_back() -> None:
     installed = builders.manifest("keda", "2.0.0", status={"state": "Ready"})
     chain = explain_module(facts(module("Warning", "2.0.0"), manifests=(installed,)), "keda")
-    assert chain.cause is not None
-    assert chain.cause.reason == "DowngradeNotAllowed"
+    assert cause_of(chain).reason == "DowngradeNotAllowed"
 
 
 def test_a_module_that_is_not_offered_lists_what_there_is() -> None:
     chain = explain_module(facts({"name": "kedda", "state": "Error", "channel": "regular"}), "kedda")
-    assert chain.cause is not None
-    assert (chain.cause.title, chain.cause.reason) == ("resolved to", "ModuleNotFound")
+    assert (cause_of(chain).title, cause_of(chain).reason) == ("resolved to", "ModuleNotFound")
     assert chain.next_command == "klm get releases"
 
 
@@ -159,8 +156,7 @@ def test_a_module_that_is_not_offered_lists_what_there_is() -> None:
 def test_a_cluster_without_access_is_the_first_cause(reason: str, command: str) -> None:
     broken = facts(module(), conditions=[condition("SKRReachable", reason, "why")], state="Error")
     chains = explain_kyma(broken)
-    assert chains[0].cause is not None
-    assert (chains[0].cause.title, chains[0].cause.text) == ("cluster", "why (since 1h)")
+    assert (cause_of(chains[0]).title, cause_of(chains[0]).text) == ("cluster", "why (since 1h)")
     assert chains[0].next_command.startswith(command)
     assert explain_module(broken, "keda").cause == chains[0].cause
 
@@ -168,8 +164,7 @@ def test_a_cluster_without_access_is_the_first_cause(reason: str, command: str) 
 def test_a_silent_watcher_is_a_cause_of_the_cluster() -> None:
     silent = [*GOOD, condition("SKRWebhook", "WatcherSilent", "no event for 60 s")]
     chain = explain_kyma(facts(module(), conditions=silent, state="Warning"))[0]
-    assert chain.cause is not None
-    assert chain.cause.title == "Watcher"
+    assert cause_of(chain).title == "Watcher"
     assert chain.next_command == "kubectl -n kyma-system logs deployment/skr-webhook   # in the cluster"
 
 
@@ -182,14 +177,10 @@ def test_a_refused_object_is_named_in_the_words_of_the_api_server() -> None:
         "synced": [{**synced, "message": message}],
         "conditions": [condition("Ready", "ApplyFailed", f"ConfigMap limits: {message}")],
     }
-    part = msgspec.json.decode(
-        msgspec.json.encode(as_document(builders.sync_resource(module="keda")) | {"status": status}),
-        type=type(builders.sync_resource()),
-    )
+    part = builders.sync_resource(module="keda", status=status)
     broken = facts(module("Error"), sync_resources=(part,), state="Error")
     chain = explain_module(broken, "keda")
-    assert chain.cause is not None
-    assert chain.cause.title == "SyncResource"
+    assert cause_of(chain).title == "SyncResource"
     assert "admission webhook denied the request: no" in shown([chain])
     found = module_of_object(broken, "configmap/limits")
     assert found is not None
@@ -209,8 +200,7 @@ def test_a_module_config_that_fails_with_its_sync_resource_is_not_the_cause() ->
     part = builders.sync_resource(module="keda", status=status, ownerReferences=[owner])
     chain = explain_module(facts(module("Error"), configs=(config,), sync_resources=(part,)), "keda")
     assert titles(chain, "note") == ["ModuleConfig"]
-    assert chain.cause is not None
-    assert (chain.cause.title, chain.next_command) == ("SyncResource", "kubectl -n kcp-system get modulepolicies")
+    assert (cause_of(chain).title, chain.next_command) == ("SyncResource", "kubectl -n kcp-system get modulepolicies")
     refused = builders.module_config(
         module="keda", status={"state": "Error", "conditions": [condition("Rendered", "X")]}
     )
@@ -225,13 +215,9 @@ def test_a_failed_manifest_shows_the_condition_below_its_sum() -> None:
             condition("Resources", "LayerNotFound", "the registry has no such layer"),
         ],
     }
-    failed = msgspec.json.decode(
-        msgspec.json.encode(as_document(builders.manifest("keda", "1.0.0")) | {"status": status}),
-        type=type(builders.manifest()),
-    )
+    failed = builders.manifest("keda", "1.0.0", status=status)
     chain = explain_module(facts(module("Error"), manifests=(failed,)), "keda")
-    assert chain.cause is not None
-    assert chain.cause.text == "demo-keda is Error: the registry has no such layer (since 1h)"
+    assert cause_of(chain).text == "demo-keda is Error: the registry has no such layer (since 1h)"
 
 
 def test_paused_precedes_everything_and_names_who_did_it() -> None:
@@ -243,8 +229,7 @@ def test_paused_precedes_everything_and_names_who_did_it() -> None:
     }
     metadata = {"labels": {names.SKIP_RECONCILIATION: "true"}, "annotations": marks}
     chains = explain_kyma(facts(module(), metadata=metadata))
-    assert chains[0].cause is not None
-    assert chains[0].cause.text == "nothing is installed, upgraded or removed; by ada 2h ago: x"
+    assert cause_of(chains[0]).text == "nothing is installed, upgraded or removed; by ada 2h ago: x"
     assert chains[0].next_command == "klm resume demo"
 
 

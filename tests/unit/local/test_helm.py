@@ -11,31 +11,18 @@ from kyma_local.progress import Listener
 from kyma_local.sources import SourceFailed
 
 
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "kyma-lifecycle-manager"
-
-
-def test_cached_helm_is_not_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_no_go(_scratch: Path, _listener: Listener) -> str:
-        raise AssertionError("there is nothing to build")
-
-    monkeypatch.setattr(go_programs, "find_go", find_no_go)
-    program = cache / f"helm-{HELM.version}" / "helm"
-    program.parent.mkdir(parents=True)
-    program.touch(mode=stat.S_IRWXU)
-
-    assert find_helm() == program
-
-
-def test_failed_build_leaves_nothing_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_leaves_nothing_and_cached_helm_is_not_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def find_no_go(_scratch: Path, _listener: Listener) -> str:
         raise SourceFailed("no Go")
 
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(go_programs, "find_go", find_no_go)
     for _ in range(2):
         with pytest.raises(SourceFailed, match="no Go"):
             find_helm()
-    assert not list(cache.rglob("helm"))
+    assert not list(tmp_path.rglob("helm"))
+    program = tmp_path / "kyma-lifecycle-manager" / f"helm-{HELM.version}" / "helm"
+    program.touch(mode=stat.S_IRWXU)
+    assert find_helm() == program

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -184,18 +185,8 @@ async def test_pause_stays_one_there_and_back(world: World) -> None:
 
 async def test_interrupted_way_back_leaves_the_kyma_to_neither_version_and_is_found_again(world: World) -> None:
     assert await steps_of(world).adopt() == 0
-
-    def until_objects(question: str) -> bool:
-        return "objects" not in question
-
-    steps = AdoptionSteps(
-        world.kcp,
-        Screen(),
-        AdoptionScope(selector="example.com/by=python", split=SPLIT),
-        until_objects,
-        "leases",
-        where_possible=True,
-    )
+    subjects = AdoptionScope(selector="example.com/by=python", split=SPLIT)
+    steps = replace(steps_of(world), subjects=subjects, confirm=lambda question: "objects" not in question)
     with pytest.raises(Problem, match="run it again: it continues from here"):
         await steps.back()
     found = await metadata(world)
@@ -263,14 +254,10 @@ def written(world: World, cluster: str, since: int) -> list[str]:
 async def test_nothing_is_written_without_an_answer(world: World) -> None:
     before = await metadata(world)
     for split in (True, False):
-        for steps in (
-            steps_of(world, answer=False, split=split).adopt,
-            steps_of(world, answer=False, split=split).back,
-        ):
-            try:
+        unanswered = steps_of(world, answer=False, split=split)
+        for steps in (unanswered.adopt, unanswered.back):
+            with suppress(Problem):
                 await steps()
-            except Problem:
-                continue
     assert await metadata(world) == before
     assert [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items] == ["demo-webhook-tls"]
 
