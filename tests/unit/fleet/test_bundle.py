@@ -185,3 +185,6 @@ def test_archive_is_of_its_owner_alone_bounded_and_replaces_no_file(tmp_path: Pa
         assert tar.getnames()[0] == "klm-bundle/first.txt"
     with pytest.raises(Problem, match="File exists; choose another with --file"), new_archive(file, max_bytes=10):
         pass
+    with pytest.raises(OSError, match="full"), new_archive(tmp_path / "cut.tar.gz", max_bytes=10):
+        raise OSError("the disk is full")
+    assert not (tmp_path / "cut.tar.gz").exists()

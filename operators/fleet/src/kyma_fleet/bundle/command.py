@@ -4,7 +4,7 @@ import os
 import tarfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO, StringIO
@@ -120,13 +120,16 @@ class BundleArchive:
 
 @contextmanager
 def new_archive(file: Path, max_bytes: int) -> Iterator[BundleArchive]:
-    """Yield an archive in a new file. Raises Problem where there is one, or it can't be written."""
+    """Yield an archive in a new file, of which nothing is left where not all is written. Raises Problem."""
     try:
         number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise Problem(f"can't write {file}: {error.strerror}; choose another with --file") from None
-    with os.fdopen(number, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as tar:
-        yield BundleArchive(tar, max_bytes)
+    with ExitStack() as failed:
+        failed.callback(file.unlink, missing_ok=True)
+        with os.fdopen(number, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as tar:
+            yield BundleArchive(tar, max_bytes)
+        failed.pop_all()
 
 
 async def bundle(kcp: Client, screen: Screen, file: Path, *, kyma: str, max_bytes: int, lease_namespace: str) -> int:
