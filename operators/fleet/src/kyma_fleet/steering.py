@@ -42,11 +42,6 @@ class Order:
     at: datetime
     reason: str
 
-    @property
-    def note(self) -> str:
-        """The text of the Event."""
-        return f"{DONE[self.verb]} by {self.by}{': ' if self.reason else ''}{self.reason}"
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
@@ -204,6 +199,8 @@ async def read_subjects(kcp: Client, subjects: Subjects, verb: Verb, left_out: L
 async def _carry_out(
     kcp: Client, recorder: EventRecorder, order: Order, steps: list[ObjectPatch]
 ) -> list[KubeError | None]:
+    note = f"{DONE[order.verb]} by {order.by}{': ' if order.reason else ''}{order.reason}"
+
     async def one(step: ObjectPatch) -> KubeError | None:
         resource: Resource[Steered] = KYMAS if isinstance(step.item, Kyma) else MANIFESTS  # type: ignore[assignment]
         metadata = step.item.metadata
@@ -212,7 +209,7 @@ async def _carry_out(
         except KubeError as error:
             return error
         await recorder.write_to(
-            kcp, resource, step.item, EVENT_REASONS[order.verb], order.note, action=order.verb.capitalize()
+            kcp, resource, step.item, EVENT_REASONS[order.verb], note, action=order.verb.capitalize()
         )
         return None
 

@@ -141,26 +141,22 @@ class AdoptionSteps:
             raise Problem(f"{text}; put that in order, or give back the others with --where-possible")
 
     async def _label_secrets(self, kymas: Collection[str]) -> None:
-        wanted = [
-            each.metadata
-            async for each in access_secrets(self.kcp)
-            if each.metadata.labels[names.KYMA_NAME] in kymas
-            and each.metadata.labels.get(names.MANAGED_BY) != names.LIFECYCLE_MANAGER
-        ]
         labels = {names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+        wanted = [each async for each in self._secrets(kymas) if not labels.items() <= each.labels.items()]
         patch = {"labels": labels, "annotations": {LABELLED_BY: FIELD_MANAGER}}
         question = f"label {counted(len(wanted), 'access Secret')} {names.MANAGED_BY}={names.LIFECYCLE_MANAGER}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
 
     async def _unlabel_secrets(self, kymas: Collection[str]) -> None:
-        wanted = [
-            each.metadata
-            async for each in access_secrets(self.kcp)
-            if each.metadata.labels[names.KYMA_NAME] in kymas and LABELLED_BY in each.metadata.annotations
-        ]
+        wanted = [each async for each in self._secrets(kymas) if LABELLED_BY in each.annotations]
         patch = {"labels": {names.MANAGED_BY: None}, "annotations": {LABELLED_BY: None}}
         question = f"remove the label {names.MANAGED_BY} from {counted(len(wanted), 'access Secret')}"
         await self._each(question, wanted, lambda each: self._patch(SECRETS, each, patch))
+
+    async def _secrets(self, kymas: Collection[str]) -> AsyncIterator[ObjectMeta]:
+        async for each in access_secrets(self.kcp):
+            if each.metadata.labels[names.KYMA_NAME] in kymas:
+                yield each.metadata
 
     async def _keep_off(self, chosen: Collection[str], labels: Mapping[str, str]) -> None:
         """Keep the former version from Kymas, then have this one select them."""
