@@ -108,19 +108,29 @@ class Takeover:
             stopping.set()
             await running
 
-    async def manifest(self) -> Manifest | None:
-        """Return the Manifest of the module, if there is one."""
-        found = (await self.kcp.list(MANIFESTS, KCP)).items
-        return found[0] if found else None
+    async def manifests(self) -> tuple[Manifest, ...]:
+        """Return the Manifest of the module, if it has one."""
+        return (await self.kcp.list(MANIFESTS, KCP)).items
+
+    async def manifest(self) -> Manifest:
+        """Return the Manifest of the module."""
+        return (await self.manifests())[0]
+
+    async def has_no_manifest(self) -> bool:
+        return not await self.manifests()
 
     async def kyma(self) -> Kyma:
         return await self.kcp.get(KYMAS, KYMA, KCP)
 
+    async def stored(self, api_version: str, kind: str, name: str) -> dict[str, Any]:
+        """Return an object in the cluster. Raises NotFound, KindUnknown."""
+        resource = await self.skr.mapper.resource(api_version, kind)
+        return await self.skr.get(resource, name, SKR if resource.namespaced else None)
+
     async def live(self, api_version: str, kind: str, name: str) -> dict[str, Any] | None:
         """Return an object in the cluster, None where it does not exist."""
         try:
-            resource = await self.skr.mapper.resource(api_version, kind)
-            return await self.skr.get(resource, name, SKR if resource.namespaced else None)
+            return await self.stored(api_version, kind, name)
         except (NotFound, KindUnknown):
             return None
 
@@ -141,7 +151,7 @@ class Takeover:
     async def until_nothing_is_left(self) -> None:
         """Wait until the Kyma is gone, and check that nothing of either version is left in the cluster."""
         await eventually(lambda: is_gone(self.kyma()), what="the Kyma is gone", within=90)
-        assert await self.manifest() is None
+        assert await self.has_no_manifest()
         for version, kind, name in GONE:
 
             async def has_left(version: str = version, kind: str = kind, name: str = name) -> bool:

@@ -159,8 +159,7 @@ async def test_way_back_gives_everything_back(world: Takeover, before: dict[str,
     after = await everything(world)
     assert uids(after) == uids(before)
     for version, kind, name in OBJECTS:
-        live = await world.live(version, kind, name)
-        assert live is not None
+        live = await world.stored(version, kind, name)
         metadata = live["metadata"]
         assert managers_of(live) == {marks.APPLIER}
         assert metadata["labels"][names.MANAGED_BY] == "kyma"
@@ -188,7 +187,6 @@ async def test_control_plane_is_as_the_former_version_expects_it(world: Takeover
     types = {each["type"] for each in kyma["status"]["conditions"]}
     assert types <= {"Modules", "ModuleCatalog", "SKRWebhook", "CRDsSync", "SKRImagePullSecretSync"}
     manifest = await world.manifest()
-    assert manifest is not None
     assert {each.type for each in manifest.status.conditions} == {"Resources", "Installation", "ModuleCR"}
     assert {"label-removal-finalizer", "resource.kyma-project.io/finalizer"} <= set(manifest.metadata.finalizers)
     left = await world.kcp.get(SYNC_RESOURCES, "left", KCP)
@@ -208,8 +206,7 @@ async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
         metadata = held[document["kind"], document["metadata"]["name"]]["metadata"]
         document["metadata"] |= {"labels": metadata["labels"], "annotations": metadata["annotations"]}
         await surroundings.apply(world.skr, document, marks.APPLIER)
-    live = await world.live("apps/v1", "Deployment", MODULE.name)
-    assert live is not None
+    live = await world.stored("apps/v1", "Deployment", MODULE.name)
     assert live["metadata"]["uid"] == before[f"Deployment {MODULE.name}"]["metadata"]["uid"]
     pod = live["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["containers"]] == ["manager"]
@@ -218,14 +215,12 @@ async def test_next_apply_of_the_former_version_removes_what_it_no_longer_has(
     for kind in ("ValidatingWebhookConfiguration", "Deployment"):
         watcher_object = content_of(filled(held[kind, "skr-webhook"], secrets))
         await surroundings.apply(world.skr, watcher_object, names.LIFECYCLE_MANAGER)
-    webhooks = await world.live("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook")
-    assert webhooks is not None
+    webhooks = await world.stored("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "skr-webhook")
     assert {each["name"] for each in webhooks["webhooks"]} == {
         "kcp-system.klm-watcher.operator.kyma-project.io",
         "kcp-system.removed.operator.kyma-project.io",
     }
-    watcher = await world.live("apps/v1", "Deployment", "skr-webhook")
-    assert watcher is not None
+    watcher = await world.stored("apps/v1", "Deployment", "skr-webhook")
     spec = watcher["spec"]["template"]["spec"]
     assert [each["name"] for each in spec["volumes"]] == ["ssl"]
     assert [each["name"] for each in spec["containers"]] == ["server"]

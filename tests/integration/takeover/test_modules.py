@@ -40,7 +40,6 @@ async def module_objects(world: Takeover) -> dict[str, JsonObject]:
 async def is_settled(world: Takeover, version: str) -> bool:
     await run_deployments(world.skr)
     manifest, kyma = await world.manifest(), await world.kyma()
-    assert manifest is not None
     metadata, status = manifest.metadata, manifest.status
     if manifest.spec.version != version or status.observed_generation != metadata.generation:
         return False
@@ -64,7 +63,6 @@ def generations(found: dict[str, JsonObject]) -> dict[str, int | None]:
 
 async def resource_versions(world: Takeover) -> dict[str, str]:
     manifest = await world.manifest()
-    assert manifest is not None
     found = {key: live["metadata"]["resourceVersion"] for key, live in (await module_objects(world)).items()}
     return found | {"Manifest": manifest.metadata.resource_version}
 
@@ -94,11 +92,9 @@ async def test_objects_stay_as_they_are_and_change_their_owner(
     assert contents(after) == contents(before)
     assert generations(after) == generations(before)
     manifest = await running.manifest()
-    assert manifest is not None
     assert manifest.metadata.name == MANIFEST
     for version, kind, name in OBJECTS:
-        live = await running.live(version, kind, name)
-        assert live is not None
+        live = await running.stored(version, kind, name)
         assert managers_of(live) == {names.LIFECYCLE_MANAGER}
         labels = live["metadata"]["labels"]
         assert labels[names.MANAGED_BY] == names.LIFECYCLE_MANAGER
@@ -134,27 +130,21 @@ async def test_next_version_removes_what_it_no_longer_has(running: Takeover, bef
     await running.choose("fast", MODULE.name)
     await eventually(lambda: is_settled(running, NEW), what="the next version runs")
 
-    live = await running.live("apps/v1", "Deployment", MODULE.name)
-    assert live is not None
+    live = await running.stored("apps/v1", "Deployment", MODULE.name)
     assert live["metadata"]["uid"] == before[f"Deployment {MODULE.name}"]["metadata"]["uid"]
     pod = live["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["containers"]] == ["manager"]
     assert [each["name"] for each in pod["containers"][0]["env"]] == ["LOG_LEVEL", "SKR_IMG_PULL_SECRET"]
     assert not pod.get("volumes")
     assert "volumeMounts" not in pod["containers"][0]
-    config = await running.live("v1", "ConfigMap", MODULE.name)
-    assert config is not None
+    config = await running.stored("v1", "ConfigMap", MODULE.name)
     assert config["data"] == {"version": NEW}
     assert await running.live("v1", "ConfigMap", f"{MODULE.name}-legacy") is None
 
 
 async def test_disabled_module_is_removed_with_its_manifest(running: Takeover) -> None:
     await running.choose("fast")
-
-    async def is_removed() -> bool:
-        return await running.manifest() is None
-
-    await eventually(is_removed, what="the Manifest is gone")
+    await eventually(running.has_no_manifest, what="the Manifest is gone")
     assert await module_objects(running) == {}
 
 

@@ -71,7 +71,6 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
         await eventually(lambda: is_settled(world, OLD), what="the module is ready")
 
         manifest = await world.manifest()
-        assert manifest is not None
         assert manifest.metadata.is_kept_from_former_version
         assert (await world.kyma()).status.state in {State.READY, State.PROCESSING}
         secrets = [each.metadata.name for each in (await world.kcp.list(SECRETS, KCP)).items]
@@ -84,19 +83,9 @@ async def test_kyma_that_the_former_version_is_kept_from_is_taken_over_at_once(w
 async def test_new_manifests_are_kept_from_the_former_version_from_the_start(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)):
         await world.choose("fast")
-
-        async def is_removed() -> bool:
-            return await world.manifest() is None
-
-        await eventually(is_removed, what="the Manifest is gone")
+        await eventually(world.has_no_manifest, what="the Manifest is gone")
         await world.choose("fast", MODULE.name)
-
-        async def is_created() -> bool:
-            return await world.manifest() is not None
-
-        await eventually(is_created, what="there is a Manifest")
-        manifest = await world.manifest()
-        assert manifest is not None
+        (manifest,) = await eventually(world.manifests, what="there is a Manifest")
         assert manifest.metadata.is_kept_from_former_version
         creation = await world.kcp.get(
             await world.kcp.mapper.resource(MANIFESTS.api_version, MANIFESTS.kind), manifest.metadata.name, KCP
@@ -118,39 +107,27 @@ async def test_pause_by_klm_holds_in_a_split_fleet_too(world: Takeover) -> None:
 
         await eventually(is_noticed, what="the annotation is read")
         manifest = await world.manifest()
-        assert manifest is not None
         assert not manifest.metadata.being_deleted
         await mark(world, KYMAS, KYMA, {"annotations": {names.PAUSED_AT: None}})
-
-        async def is_removed() -> bool:
-            return await world.manifest() is None
-
-        await eventually(is_removed, what="the module is removed")
+        await eventually(world.has_no_manifest, what="the module is removed")
 
 
 async def test_kyma_that_is_given_back_is_left_alone(world: Takeover) -> None:
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await world.choose("fast", MODULE.name)
-
-        async def is_installed() -> bool:
-            return await world.live("apps/v1", "Deployment", MODULE.name) is not None
-
-        await eventually(is_installed, what="the module is installed")
-
+        await eventually(lambda: world.live("apps/v1", "Deployment", MODULE.name), what="the module is installed")
         result = await run_klm(
             world.clusters.kcp.admin_kubeconfig, "adopt", *SPLIT, "--back", "--yes", "-l", f"{LABEL}=python"
         )
 
         assert result.code == 0, result.text + result.errors
         kyma, manifest = await world.kyma(), await world.manifest()
-        assert manifest is not None
         for metadata in (kyma.metadata, manifest.metadata):
             assert {LABEL, names.SKIP_RECONCILIATION}.isdisjoint(metadata.labels)
             assert names.SKIPPED_BY not in metadata.annotations
         await eventually(lambda: not manager.sharding.owns(KYMA), what="the Kyma is not managed")
         before = await versions(world)
-    live = await world.live("apps/v1", "Deployment", MODULE.name)
-    assert live is not None
+    live = await world.stored("apps/v1", "Deployment", MODULE.name)
     assert managers_of(live) == {marks.APPLIER}
     async with world.running(kyma_selector=(f"{LABEL}=python",)) as manager:
         await nothing_waits(manager)

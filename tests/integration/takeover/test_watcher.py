@@ -29,7 +29,7 @@ OURS = "lifecycle-manager-skr-webhook"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def before(world: Takeover) -> dict[str, JsonObject]:
-    return {each[1]: await stored(world, each) for each in (*REPLACED, WEBHOOK)}
+    return {each[1]: await world.stored(*each) for each in (*REPLACED, WEBHOOK)}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -39,12 +39,6 @@ async def running(world: Takeover, before: dict[str, JsonObject]) -> AsyncIterat
         yield world
 
 
-async def stored(world: Takeover, which: tuple[str, str, str]) -> JsonObject:
-    live = await world.live(*which)
-    assert live is not None, which
-    return live
-
-
 def uid_of(live: JsonObject) -> Any:
     return live["metadata"]["uid"]
 
@@ -52,15 +46,15 @@ def uid_of(live: JsonObject) -> Any:
 async def test_objects_of_the_former_watcher_become_ours(running: Takeover, before: dict[str, JsonObject]) -> None:
     await running.watcher_is("WatcherStarting")
     for each in REPLACED:
-        live = await stored(running, each)
+        live = await running.stored(*each)
         assert (uid_of(live), managers_of(live)) == (uid_of(before[each[1]]), {OURS})
-    pod = (await stored(running, DEPLOYMENT))["spec"]["template"]["spec"]
+    pod = (await running.stored(*DEPLOYMENT))["spec"]["template"]["spec"]
     assert [each["name"] for each in pod["volumes"]] == ["tls"]
     assert [each["name"] for each in pod["containers"][0]["volumeMounts"]] == ["tls"]
     assert {"TLS_CALLBACK", "POD_NAME"}.isdisjoint(each["name"] for each in pod["containers"][0]["env"])
     assert [each["name"] for each in pod["containers"][0]["ports"]] == ["webhook", "metrics"]
     assert "runAsGroup" not in pod["securityContext"]
-    assert [each["name"] for each in (await stored(running, SERVICE))["spec"]["ports"]] == ["webhook"]
+    assert [each["name"] for each in (await running.stored(*SERVICE))["spec"]["ports"]] == ["webhook"]
 
 
 async def test_former_services_and_network_policies_are_removed(running: Takeover) -> None:
@@ -73,7 +67,7 @@ async def test_former_services_and_network_policies_are_removed(running: Takeove
 
 async def test_former_webhook_stays_until_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
     await running.watcher_is("WatcherStarting")
-    assert (await stored(running, WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
+    assert (await running.stored(*WEBHOOK))["webhooks"] == before[WEBHOOK[1]]["webhooks"]
 
 
 async def test_ca_is_adopted(running: Takeover) -> None:
@@ -82,7 +76,7 @@ async def test_ca_is_adopted(running: Takeover) -> None:
     ours = await running.kcp.get(SECRETS, "klm-watcher", KCP)
     assert base64.b64decode(ours.data["tls.crt"]) == issued.ca.certificate_pem
     assert issued.former_ca.certificate_pem in base64.b64decode(ours.data["ca.crt"])
-    secret = await stored(running, SECRET)
+    secret = await running.stored(*SECRET)
     assert describe(base64.b64decode(secret["data"]["tls.crt"])).common_name == KYMA
     assert base64.b64decode(secret["data"]["ca.crt"]) == base64.b64decode(ours.data["ca.crt"])
 
@@ -104,7 +98,7 @@ async def test_unsigned_events_are_accepted_until_ours_sends_one(running: Takeov
 
 async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, before: dict[str, JsonObject]) -> None:
     await running.watcher_is("WatcherReady")
-    live = await stored(running, WEBHOOK)
+    live = await running.stored(*WEBHOOK)
     assert (uid_of(live), managers_of(live)) == (uid_of(before[WEBHOOK[1]]), {OURS})
     assert f"{KCP}.removed.{names.GROUP}" not in [each["name"] for each in live["webhooks"]]
     assert {each["timeoutSeconds"] for each in live["webhooks"]} == {2}

@@ -149,9 +149,7 @@ def test_tables_fit_80_columns_with_all_of_their_titles(titles: tuple[str, ...])
 
 
 @pytest.mark.parametrize("standings", [{}, {"held": 0, "unreachable": 0}])
-def test_status_of_a_rollout_fits_80_columns_and_names_the_first_cause(
-    standings: dict[str, int],
-) -> None:
+def test_status_of_a_rollout_fits_80_columns_and_names_the_first_cause(standings: dict[str, int]) -> None:
     cause = "Deployment kyma-system/keda-operator: container keda-operator needs 2Gi of memory, the node has 1Gi"
     halted = rollout(failed={"kyma-00007": cause})
     waves = tuple(msgspec.structs.replace(each, **standings) for each in halted.status.waves)

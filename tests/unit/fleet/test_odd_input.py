@@ -2,11 +2,12 @@
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 import typer
@@ -64,10 +65,7 @@ def test_kubeconfig_in_utf_16_and_nameless_entries_are_read_as_by_the_client(tmp
 
 
 async def test_nothing_to_pause_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def none(*_: Any) -> list[Any]:
-        return []
-
-    monkeypatch.setattr(steering, "read_subjects", none)
+    monkeypatch.setattr(steering, "read_subjects", AsyncMock(return_value=[]))
     monkeypatch.setattr(steering, "who", lambda _: asyncio.sleep(0, "ada"))
     screen, kcp = Screen(stream=io.StringIO()), cast("Client", SimpleNamespace())
     for verb in ("pause", "resume", "continue"):
@@ -113,28 +111,15 @@ async def test_watch_outlives_an_api_server_that_restarts(
         await listing.Listing(kcp, kind, selection, "kcp-system", output, screen).run(watch=True)
 
 
-def answers(*given: Any) -> Callable[..., Awaitable[Any]]:
-    """Return what answers with these one after the other, and raises those that are errors."""
-    left = iter(given)
-
-    async def answer(*_: Any, **__: Any) -> Any:
-        found = next(left)
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    return answer
-
-
 async def test_waits_outlive_an_api_server_that_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     away, screen, kcp = ServerUnavailable(503, "", "starting", {}), Screen(stream=io.StringIO()), cast("Client", None)
     for module, seconds in ((running, "RETRY"), (rollouts, "WATCH"), (status, "MIN_INTERVAL")):
         monkeypatch.setattr(module, f"{seconds}_SECONDS", 0)
     steps = [rollout("keda", phase=each, failed={}) for each in ("Progressing", "Completed")]
-    monkeypatch.setattr(rollouts, "_read", answers(steps[:1], away, steps[1:]))
+    monkeypatch.setattr(rollouts, "_read", AsyncMock(side_effect=[steps[:1], away, steps[1:]]))
     assert await rollouts.status(kcp, screen, "keda", "", watch=True) == 0
-    monkeypatch.setattr(status, "read_fleet", answers(reading(builders.kyma()), away, Stopped()))
+    monkeypatch.setattr(status, "read_fleet", AsyncMock(side_effect=[reading(builders.kyma()), away, Stopped()]))
     with pytest.raises(Stopped):
         await status.status(kcp, screen, "leases", watch=True)
-    joining: Any = SimpleNamespace(get=answers(away, builders.kyma()))
+    joining: Any = SimpleNamespace(get=AsyncMock(side_effect=[away, builders.kyma()]))
     assert await follow(joining, screen, "demo", lambda kyma: kyma is not None, timedelta(seconds=60))

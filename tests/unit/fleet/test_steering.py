@@ -5,11 +5,7 @@ from typing import Any
 
 import pytest
 
-from kyma_fleet.explanation.marks import (
-    PAUSED_BY,
-    PAUSED_REASON,
-    pause_of,
-)
+from kyma_fleet.explanation.marks import PAUSED_BY, PAUSED_REASON, pause_of
 from kyma_fleet.steering import Order, Verb, plan
 from lifecycle_manager_api import names
 from tests import builders

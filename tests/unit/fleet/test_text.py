@@ -55,5 +55,4 @@ def test_a_long_text_is_cut() -> None:
     ],
 )
 def test_a_length_of_time_is_short(seconds: int, shown: str) -> None:
-
     assert duration(timedelta(seconds=seconds)) == shown

@@ -3,6 +3,7 @@
 import io
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
@@ -44,10 +45,7 @@ def screen() -> Screen:
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def who(_: Any) -> str:
-        return "ada"
-
-    monkeypatch.setattr(steering, "who", who)
+    monkeypatch.setattr(steering, "who", AsyncMock(return_value="ada"))
 
 
 def leave_unreadable(world: World, resource: Resource[Any], name: str, **spec: Any) -> None:
