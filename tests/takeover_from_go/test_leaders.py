@@ -73,6 +73,10 @@ async def holder(stage: Stage) -> str:
     return str((await spec_of_lease(stage)).get("holderIdentity") or "")
 
 
+async def is_held_by_go(stage: Stage) -> bool:
+    return (await holder(stage)).startswith(POD)
+
+
 def writes(audit: Iterable[AuditLog], agent: str) -> list[tuple[str, str]]:
     """Return the time and the request of each write of a program, Leases and Events excepted, oldest first."""
     return sorted(
@@ -170,11 +174,7 @@ async def test_nothing_is_written_by_ours_once_the_go_version_took_the_lease_fro
     stage: Stage, leading: GoLifecycleManager, ours: OurLifecycleManager, before: dict[str, str], tmp_path: Path
 ) -> None:
     ours.pause()
-
-    async def is_held_by_go() -> bool:
-        return (await holder(stage)).startswith(POD)
-
-    await eventually(is_held_by_go, what="the Go version took the Lease", within=120, every=0.5)
+    await eventually(lambda: is_held_by_go(stage), what="the Go version took the Lease", within=120, every=0.5)
     audit = stage.audit()
     ours.resume()
     await eventually(lambda: ours.has_ended, what="this version has ended", within=SECONDS)
@@ -200,11 +200,7 @@ async def test_way_back_gives_the_lease_up_at_once(
     audit = stage.audit()
     result = await run_klm(stage.kubeconfig, "adopt", "--back", "--yes")
     assert result.code == 0, result.text + result.errors
-
-    async def is_held_by_go() -> bool:
-        return (await holder(stage)).startswith(POD)
-
-    await eventually(is_held_by_go, what="the Go version took the Lease", within=30)
+    await eventually(lambda: is_held_by_go(stage), what="the Go version took the Lease", within=30)
     await until_ready(stage)
     assert writes(audit, OURS) == []
     assert replaced(before, await stage.identities()) <= REPLACED

@@ -42,7 +42,7 @@ async def cluster(folder: Path, *namespaces: str, without: str = "") -> AsyncIte
 
 @pytest.mark.parametrize(
     ("command", "lacks"),
-    [("get kymas", ""), ("get modules", ""), ("status", ""), ("status", "watchers"), ("get rollouts", "modulerollouts")],
+    [("get kymas", ""), ("status", ""), ("status", "watchers"), ("get rollouts", "modulerollouts")],
 )
 async def test_cluster_of_a_user_is_no_control_plane(tmp_path: Path, command: str, lacks: str) -> None:
     """Users' clusters have the CRDs of Kymas and of the catalog."""

@@ -113,9 +113,7 @@ async def test_unknown_path_is_answered_by_a_page(browser: httpx.AsyncClient, pa
     assert SCRIPT not in answer.text
 
 
-async def test_token_stays_in_the_process_and_the_cookie_names_a_session(
-    browser: httpx.AsyncClient,
-) -> None:
+async def test_token_stays_in_the_process_and_the_cookie_names_a_session(browser: httpx.AsyncClient) -> None:
     answer = await browser.post("/sign-in", data={"token": "good"}, headers=OWN)
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith("__Host-fleet-session=")

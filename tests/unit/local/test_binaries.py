@@ -4,7 +4,7 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Lock
+from threading import Event, Lock
 
 import pytest
 
@@ -73,12 +73,19 @@ def test_next_source_is_used_after_a_failure_of_which_nothing_is_kept() -> None:
     assert sorted(path.name for path in found.folder.iterdir()) == sorted(NAMES)
 
 
-def test_simultaneous_requests_fetch_the_binaries_once() -> None:
-    source, together = Source(), Barrier(2)
+def test_simultaneous_requests_fetch_the_binaries_once_and_one_says_that_it_waits() -> None:
+    source, waits = Source(), Event()
+
+    class Waiting(Listener):
+        def doing(self, what: str) -> None:
+            waits.set()
+
+    def fetch(target: Path, versions: Versions, listener: Listener) -> None:
+        assert waits.wait(60)
+        source(target, versions, listener)
 
     def find() -> Path:
-        together.wait(60)
-        return find_binaries(versions=WANTED, sources=[("a", source)]).folder
+        return find_binaries(Waiting(), versions=WANTED, sources=[("a", fetch)]).folder
 
     with ThreadPoolExecutor(2) as pool:
         folders = [each.result() for each in [pool.submit(find), pool.submit(find)]]

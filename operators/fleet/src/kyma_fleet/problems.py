@@ -22,7 +22,6 @@ SECRETS = "access to clusters needs the ClusterRole klm-skr-access, bound in the
 ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-operator for commands that write"
 CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
 NO_KIND = f"this may not be a control plane: {CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
-AGAIN = "try again"
 ADVICE: Mapping[type[KubeError], str] = {
     NotFound: "klm get lists what there is",
     NotServed: NO_KIND,
@@ -31,9 +30,7 @@ ADVICE: Mapping[type[KubeError], str] = {
     Forbidden: ROLES,
     Gone: "the list changed while it was read: try again",
     ClusterUnreachable: f"check the network, or {CHOOSE}",
-    Conflict: AGAIN,
-    TooManyRequests: AGAIN,
-    ServerUnavailable: AGAIN,
+    **dict.fromkeys((Conflict, TooManyRequests, ServerUnavailable), "try again"),
 }
 
 

@@ -17,7 +17,7 @@ from kyma_local.claims import scratch_folder
 from kyma_local.envtest_downloads import download_envtest
 from kyma_local.go_build import build_from_modules
 from kyma_local.platforms import Platform
-from kyma_local.progress import Listener
+from kyma_local.progress import SILENT, Listener
 from kyma_local.release_downloads import MACHINES, download_releases
 from kyma_local.sources import NAMES, SourceFailed, Versions
 
@@ -42,7 +42,7 @@ def sources_for(platform: Platform) -> Sequence[tuple[str, Source]]:
 
 
 def find_binaries(
-    listener: Listener | None = None,
+    listener: Listener = SILENT,
     *,
     versions: Versions | None = None,
     sources: Sequence[tuple[str, Source]] | None = None,
@@ -55,19 +55,18 @@ def find_binaries(
     if present := present_binaries(wanted):
         return present
     cache, platform = cache_folder(wanted), Platform.current()
-    if sources is None:
-        sources = sources_for(platform)
+    sources = sources_for(platform) if sources is None else sources
     if not sources:
         raise BinariesMissing(
             f"local clusters run on Linux and macOS; this is {platform}. On Windows use its Subsystem for Linux (WSL)."
         )
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with locked(cache.with_name(f"{cache.name}.lock")):
+    with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
         if not is_complete(cache):
             assets = os.environ.get("KUBEBUILDER_ASSETS")
             lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
             reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
-            _fill(cache, wanted, sources, listener or Listener(), reasons)
+            _fill(cache, wanted, sources, listener, reasons)
     return Binaries(cache)
 
 

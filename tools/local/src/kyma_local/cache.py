@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +34,8 @@ class Binaries:
 
 def present_binaries(versions: Versions | None = None) -> Binaries | None:
     """Return the binaries of `$KUBEBUILDER_ASSETS` or of the cache, None where neither has all of them."""
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
-    if assets and is_complete(Path(assets)):
-        return Binaries(Path(assets))
-    cache = cache_folder(versions or Versions())
-    return Binaries(cache) if is_complete(cache) else None
+    folders = (os.environ.get("KUBEBUILDER_ASSETS"), cache_folder(versions or Versions()))
+    return next((Binaries(Path(each)) for each in folders if each and is_complete(Path(each))), None)
 
 
 def is_complete(folder: Path) -> bool:
@@ -58,8 +55,12 @@ def cache_root() -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock among processes."""
+def locked(path: Path, doing: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """Hold a lock among processes. `doing` is called where another one has it."""
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            doing("waiting for another process, which fetches the same")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

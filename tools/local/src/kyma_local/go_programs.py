@@ -7,7 +7,7 @@ from pathlib import Path
 from kyma_local.cache import cache_root, locked
 from kyma_local.claims import scratch_folder
 from kyma_local.go_modules import GoModule, find_go
-from kyma_local.progress import Listener
+from kyma_local.progress import SILENT, Listener
 from kyma_local.sources import install
 
 
@@ -20,7 +20,7 @@ class GoProgram:
     version: str
     version_variable: str = ""
 
-    def find(self, listener: Listener | None = None) -> Path:
+    def find(self, listener: Listener = SILENT) -> Path:
         """Return the program, built if necessary. Two processes that need it at the same time build it once.
 
         Raises SourceFailed.
@@ -30,9 +30,9 @@ class GoProgram:
         if os.access(program, os.X_OK):
             return program
         cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache.with_name(f"{cache.name}.lock")):
+        with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
             if not os.access(program, os.X_OK):
-                self._build(cache, listener or Listener())
+                self._build(cache, listener)
         return program
 
     def _build(self, target: Path, listener: Listener) -> None:

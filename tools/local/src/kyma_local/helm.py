@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.go_programs import GoProgram
-from kyma_local.progress import Listener
+from kyma_local.progress import SILENT, Listener
 
 HELM = GoProgram(
     name="helm",
@@ -57,6 +57,6 @@ class Helm:
         return printed.decode()
 
 
-def find_helm(listener: Listener | None = None) -> Path:
+def find_helm(listener: Listener = SILENT) -> Path:
     """Return the program helm, built if necessary. Raises SourceFailed."""
     return HELM.find(listener)

@@ -9,7 +9,7 @@ from kyma_local.claims import scratch_folder
 from kyma_local.downloads import VerifiedDownloads
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
-from kyma_local.progress import Listener
+from kyma_local.progress import SILENT, Listener
 from kyma_local.release_downloads import download_kubernetes_program
 from kyma_local.sources import KUBERNETES, SourceFailed, install
 
@@ -21,15 +21,15 @@ def kubectl_command() -> str:
     return NAME if shutil.which(NAME) else "klm local kubectl"
 
 
-def find_kubectl(listener: Listener | None = None) -> Path:
+def find_kubectl(listener: Listener = SILENT) -> Path:
     """Return the program: of PATH, of the cache, downloaded, or built. Raises SourceFailed."""
     if found := shutil.which(NAME):
         return Path(found)
     cache = cache_root() / f"{NAME}-{KUBERNETES}"
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache.with_name(f"{cache.name}.lock")):
+    with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
         if not os.access(cache / NAME, os.X_OK):
-            _fetch(cache, listener or Listener())
+            _fetch(cache, listener)
     return cache / NAME
 
 

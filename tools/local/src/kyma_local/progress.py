@@ -20,6 +20,9 @@ class Listener:
         """A part of the task is done."""
 
 
+SILENT = Listener()
+
+
 @contextmanager
 def progress_on(console: Console) -> Iterator[Listener]:
     """Show progress on a console: as a bar on a terminal, otherwise as occasional lines."""

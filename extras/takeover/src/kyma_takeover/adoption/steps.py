@@ -118,10 +118,9 @@ class AdoptionSteps:
             raise Problem(f"no Kyma in {names.KCP_NAMESPACE} has the labels {self.subjects.selector!r}")
         return chosen
 
-    async def _kymas(self, chosen: Collection[str]) -> AsyncIterator[ObjectMeta]:
-        for each in await self.kcp.list_metadata(bare(KYMAS), names.KCP_NAMESPACE):
-            if each.metadata.name in chosen:
-                yield each.metadata
+    async def _kymas(self, chosen: Collection[str]) -> list[ObjectMeta]:
+        listed = await self.kcp.list_metadata(bare(KYMAS), names.KCP_NAMESPACE)
+        return [each.metadata for each in listed if each.metadata.name in chosen]
 
     async def _refuse_strangers(self) -> None:
         """Raise Problem where something holds the Lease that no Deployment of the former version runs."""
@@ -165,7 +164,7 @@ class AdoptionSteps:
             chosen,
             lambda each: None if each.is_kept_from_former_version else _marking(each),
         )
-        wanted = [each async for each in self._manifests(chosen) if not each.is_kept_from_former_version]
+        wanted = [each for each in await self._manifests(chosen) if not each.is_kept_from_former_version]
         question = f"keep the former version from {counted(len(wanted), 'Manifest')}"
         await self._each(question, wanted, lambda each: self._patch(bare(MANIFESTS), each, _marking(each)))
         await self._patch_kymas(
@@ -181,10 +180,9 @@ class AdoptionSteps:
             question, former, lambda each: self._patch_deployment(each.name, {"spec": {"template": template}})
         )
 
-    async def _manifests(self, kymas: Collection[str]) -> AsyncIterator[ObjectMeta]:
-        for each in await self.kcp.list_metadata(bare(MANIFESTS), names.KCP_NAMESPACE):
-            if each.metadata.labels.get(names.KYMA_NAME) in kymas:
-                yield each.metadata
+    async def _manifests(self, kymas: Collection[str]) -> list[ObjectMeta]:
+        listed = await self.kcp.list_metadata(bare(MANIFESTS), names.KCP_NAMESPACE)
+        return [each.metadata for each in listed if each.metadata.labels.get(names.KYMA_NAME) in kymas]
 
     def _given_back(self, metadata: ObjectMeta) -> Patch | None:
         """Return what gives a Kyma back; the label that selects it goes last, so that another run finds it."""
@@ -194,14 +192,14 @@ class AdoptionSteps:
         return {**patch, "labels": labels} if patch or labels else None
 
     async def _unmark_manifests(self, chosen: Collection[str]) -> None:
-        wanted = [each async for each in self._manifests(chosen) if _unmarked(each) is not None]
+        wanted = [each for each in await self._manifests(chosen) if _unmarked(each) is not None]
         question = f"give {counted(len(wanted), 'Manifest')} back to the former version"
         await self._each(question, wanted, lambda each: self._patch(bare(MANIFESTS), each, _unmarked(each) or {}))
 
     async def _patch_kymas(
         self, verb: str, chosen: Collection[str], patch_of: Callable[[ObjectMeta], Patch | None]
     ) -> None:
-        found = [(each, patch_of(each)) async for each in self._kymas(chosen)]
+        found = [(each, patch_of(each)) for each in await self._kymas(chosen)]
         wanted = [(metadata, patch) for metadata, patch in found if patch is not None]
 
         async def write(each: tuple[ObjectMeta, Patch]) -> None:

@@ -9,7 +9,7 @@ from kyma_local.cache import cache_root, locked
 from kyma_local.claims import scratch_folder
 from kyma_local.go_build import build_kubernetes
 from kyma_local.go_modules import GoModule, find_go
-from kyma_local.progress import Listener
+from kyma_local.progress import SILENT, Listener
 from kyma_local.sources import KUBERNETES, install
 
 KUBERNETES_PROGRAMS = ("kubelet", "kube-proxy", "kube-scheduler", "kubectl")
@@ -19,18 +19,18 @@ OWN_PROGRAMS = (*IN_IMAGES, "network-policies")  # from the sources in `go`
 PROGRAMS = (*KUBERNETES_PROGRAMS, *OWN_PROGRAMS)
 
 
-def find_programs(listener: Listener | None = None, *, version: str = KUBERNETES) -> Path:
+def find_programs(listener: Listener = SILENT, *, version: str = KUBERNETES) -> Path:
     """Return the folder of the programs, built if necessary. Two processes that need them build them once.
 
     Raises SourceFailed.
     """
     cache = cache_root() / f"node-{version}"
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache.with_name(f"{cache.name}.lock")):
+    with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
         if lacking := _lacking(cache, KUBERNETES_PROGRAMS):
-            _build_kubernetes(cache, lacking, version, listener or Listener())
+            _build_kubernetes(cache, lacking, version, listener)
         if _lacking(cache, OWN_PROGRAMS):
-            _build_own(cache, listener or Listener())
+            _build_own(cache, listener)
     return cache
 
 
