@@ -1,13 +1,15 @@
-"""What the playground prints: for other terminals, and where it can't run."""
+"""What the playground and the demos print: for other terminals, and where they can't run."""
 
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from kube_runtime import dump_yaml
 from kyma_demo.playground import running
 from kyma_demo.playground.running import exports, run_playground
 from kyma_demo.rollout.running import run_rollout_demo
+from kyma_demo.running import run_demo
 from kyma_fleet.problems import Problem
 
 
@@ -42,3 +44,11 @@ def test_folder_that_can_not_be_written_is_named(here: Path, capsys: pytest.Capt
     (here / ".local").touch()
     assert run_playground() == run_rollout_demo(clusters=20, stay=False, as_document=False, directory=None) == 1
     assert capsys.readouterr().out.count("/.local") == 2
+
+
+def test_cluster_that_does_not_answer_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, context = {"server": "http://127.0.0.1:1"}, {"cluster": "a"}
+    named = {"clusters": [{"name": "a", "cluster": cluster}], "contexts": [{"name": "a", "context": context}]}
+    (file := tmp_path / "kubeconfig").write_text(dump_yaml(named | {"current-context": "a"}))
+    assert run_demo(stay=False, as_document=False, changes=1, kcp=file, skr=file, directory=tmp_path) == 1
+    assert "127.0.0.1:1" in capsys.readouterr().out

@@ -123,6 +123,7 @@ async def _run(
             await asyncio.gather(running, return_exceptions=True)
             return walkthrough.report
         stop_requested.cancel()
+        running.result()  # raises why it has ended
         if not quiet:
             print_summary(console, walkthrough.report)
         if stay and walkthrough.report.verified:
