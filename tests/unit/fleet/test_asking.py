@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import os
 import pty
-import shlex
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -58,17 +57,13 @@ def read_until(user: int, text: str) -> str:
     return shown
 
 
-def pausing(cluster: SimulatedCluster, folder: Path) -> tuple[str, ...]:
-    kubeconfig = folder / "kcp.yaml"
-    kubeconfig.write_bytes(msgspec.json.encode(cluster.kubeconfig))
-    return str(KLM), "pause", "--all", "--reason", "maintenance", "--kubeconfig", str(kubeconfig)
-
-
 async def pause_all(cluster: SimulatedCluster, folder: Path, typed: bytes) -> tuple[int, set[str]]:
     """Pause everything, and type something at the question; return the exit code and the Kymas that are paused."""
+    kubeconfig = folder / "kcp.yaml"
+    kubeconfig.write_bytes(msgspec.json.encode(cluster.kubeconfig))
     with terminal() as (user, program):
         process = await asyncio.create_subprocess_exec(
-            *pausing(cluster, folder),
+            *(KLM, "pause", "--all", "--reason", "maintenance", "--kubeconfig", kubeconfig),
             stdin=program,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=program,
@@ -102,7 +97,8 @@ async def test_yes_is_taken_after_what_is_no_answer(cluster: SimulatedCluster, t
 
 
 async def test_closed_stdin_is_no_answer(cluster: SimulatedCluster, tmp_path: Path) -> None:
-    command = f"{shlex.join(pausing(cluster, tmp_path))} <&-"
+    (kubeconfig := tmp_path / "kcp.yaml").write_bytes(msgspec.json.encode(cluster.kubeconfig))
+    command = f"{KLM} pause --all --reason maintenance --kubeconfig {kubeconfig} <&-"
     process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
     _, errors = await process.communicate()
     assert (process.returncode, errors) == (2, b"klm: not confirmed; nothing changed. Use --yes\n")

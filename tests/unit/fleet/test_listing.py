@@ -43,9 +43,7 @@ def written(
 ) -> str:
     stream, selection = io.StringIO(), Selection(**asked)
     writer = output_for(kind, selection, Screen(colour, width, stream, output), watch=False)
-    pages = [[as_document(each) for each in items] if writer.raw else list(items)]
-    for page in pages:
-        writer.page(page, NOW)
+    writer.page([as_document(each) for each in items] if writer.raw else items, NOW)
     writer.end()
     return stream.getvalue()
 
@@ -100,11 +98,7 @@ def test_table_has_a_row_for_each_kyma() -> None:
 
 
 def test_modules_are_rows_of_their_own() -> None:
-    item = listed(
-        "demo",
-        module_status(),
-        module_status("istio", state="Error", message="\x1b[31mbroken\nby [bold]me"),
-    )
+    item = listed("demo", module_status(), module_status("istio", state="Error", message="\x1b[31mbroken\nby [bold]me"))
     text = written(KINDS[1], item, state="Error")
     assert text.splitlines()[1:] == ["demo  istio   Error  1.0.0    regular  broken by [bold]me"]
 
