@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -53,11 +54,13 @@ async def test_cluster_of_a_user_is_no_control_plane(tmp_path: Path, command: st
     assert result.errors.startswith("klm: this is no control plane: it has no namespace kcp-system; choose another")
 
 
-async def test_control_plane_without_a_kind_says_so(tmp_path: Path) -> None:
-    async with cluster(tmp_path, names.KCP_NAMESPACE, without=f"watchers.{names.GROUP}") as (kubeconfig, _):
-        result = await run_klm(kubeconfig, "status")
-    unknown = f"klm: the cluster does not know the kind Watcher of {names.GROUP}/v1beta2; this may not be"
-    assert result.errors.startswith(unknown)
+@pytest.mark.parametrize("command", ["status", "ui"])
+async def test_control_plane_without_a_kind_says_so(tmp_path: Path, command: str) -> None:
+    kind = "watchers" if command == "status" else "modulerollouts"
+    async with cluster(tmp_path, names.KCP_NAMESPACE, without=f"{kind}.{names.GROUP}") as (kubeconfig, _):
+        result = await run_klm(kubeconfig, command)
+    unknown = rf"klm: the cluster does not know the kind {kind[:-1]} of {names.GROUP}/v1\w+; this may not be"
+    assert re.match(unknown, result.errors, re.IGNORECASE)
 
 
 async def test_errors_are_wrapped_on_a_terminal_and_whole_elsewhere(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ def leading_to(address: str, folder: Path) -> Path:
 async def serve(kcp: Client, port: int, *, open_browser: bool) -> int:
     """Serve the page until it is cancelled. Raises Problem, KubeError."""
     await require_control_plane(kcp)
+    for each in WATCHED:
+        await kcp.mapper.resource(each.api_version, each.kind)  # the first list of one that is not served never ends
     wanted = tuple((verb, each.group, each.plural) for each in WATCHED for verb in ("list", "watch"))
     if missing := await missing_rights(kcp, wanted):
         raise Problem(f"you may not {', '.join(missing[:3])}; {ROLES}")

@@ -136,9 +136,7 @@ def _manifest_rows(manifest: Manifest, _selection: Selection, now: datetime) -> 
     )
 
 
-def _part_rows(
-    part: ModuleConfig | SyncResource, _selection: Selection, now: datetime
-) -> Iterator[tuple[Row, Row]]:
+def _part_rows(part: ModuleConfig | SyncResource, _selection: Selection, now: datetime) -> Iterator[tuple[Row, Row]]:
     ready, metadata = find(part.status.conditions, "Ready"), part.metadata
     reason, message = (ready.reason, ready.message) if ready is not None else (NONE, NONE)
     objects = (part.status.objects or NONE,) if isinstance(part, SyncResource) else ()
