@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from kube_runtime import Client, dump_yaml
-from kyma_fleet.identities import SERVICE_ACCOUNTS, create_identity
+from kyma_fleet.identities import SERVICE_ACCOUNTS, create_identity, remove_identity
 from kyma_local.cluster import LocalCluster
 from kyma_local.clusters import LocalClusters
 from kyma_local.private_files import write_private
@@ -117,27 +117,27 @@ async def test_what_was_written_is_undone_where_a_later_step_fails(
     assert await is_gone(control_plane.get(KYMAS, "undone", KCP))
 
 
-async def test_identity_that_was_there_before_stays_where_joining_again_fails(
+async def test_identity_stays_where_joining_again_fails_and_is_removed_as_a_whole(
     cluster: LocalCluster, skr: Client, tmp_path: Path
 ) -> None:
     name, namespace = "again", "kube-system"
     role = {"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "again"}}
+    elsewhere = {**role, "kind": "Role", "metadata": {"name": "elsewhere", "namespace": "kube-public"}}
+    roles = [{**each, "rules": RULES} for each in (role, elsewhere)]
     for _ in range(2):
-        text = await create_identity(
-            skr, cluster.admin_kubeconfig, name=name, namespace=namespace, roles=[{**role, "rules": RULES}]
-        )
+        text = await create_identity(skr, cluster.admin_kubeconfig, name=name, namespace=namespace, roles=roles)
     assert write_private(tmp_path / "again", text).stat().st_size
     uid = (await skr.get(SERVICE_ACCOUNTS, name, namespace))["metadata"]["uid"]
-    invalid = {**role, "metadata": {"name": "again"}, "rules": [{"verbs": []}]}
+    invalid = {**role, "rules": [{"verbs": []}]}
     try:
         with pytest.raises(Exception, match="verbs"):
             await create_identity(skr, cluster.admin_kubeconfig, name=name, namespace=namespace, roles=[invalid])
         assert (await skr.get(SERVICE_ACCOUNTS, name, namespace))["metadata"]["uid"] == uid
         assert (await skr.get(CLUSTER_ROLES, "again"))["rules"] == RULES
     finally:
-        for kind in (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES):
-            for each in (await skr.list(kind, label_selector="app.kubernetes.io/managed-by=klm")).items:
-                await skr.delete(kind, each["metadata"]["name"])
+        removed = await remove_identity(skr, name=name, namespace=namespace)
+    assert {"ClusterRoleBinding again-again", "ClusterRole again"} < set(removed)
+    assert {"RoleBinding again-elsewhere", "Role elsewhere", f"ServiceAccount {namespace}/again"} < set(removed)
 
 
 async def test_lifetime_that_the_cluster_issued_is_reported(

@@ -122,9 +122,9 @@ async def remove_identity(admin: Client, *, name: str, namespace: str) -> tuple[
 
 
 async def _bindings_of(admin: Client, name: str, namespace: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    for kind, where in (("ClusterRoleBinding", None), ("RoleBinding", namespace)):
-        for each in (await admin.list(_resource(kind), where, label_selector=_selector())).items:
-            subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    for kind in ("ClusterRoleBinding", "RoleBinding"):
+        for each in (await admin.list(_resource(kind), label_selector=_selector())).items:
             if each.get("subjects") == [subject]:
                 yield kind, each
 
