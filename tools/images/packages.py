@@ -1,5 +1,6 @@
 """The list of an image's packages (SBOM) as SPDX: those of Debian below, those of Python in the program."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import Distribution, distributions
@@ -55,7 +56,7 @@ def _python(installed: Path) -> Iterator[tuple[str, str, str]]:
     folders = [str(path) for path in installed.glob("lib/python*/site-packages")]
     found: list[Distribution] = sorted(distributions(path=folders), key=lambda each: each.name.lower())
     for each in found:
-        yield each.name, each.version, f"pkg:pypi/{each.name.lower()}@{each.version}"
+        yield each.name, each.version, f"pkg:pypi/{re.sub('[-_.]+', '-', each.name).lower()}@{each.version}"
 
 
 def _debian(status: str) -> Iterator[tuple[str, str, str]]:

@@ -22,6 +22,7 @@ def write_sbom(dist: Path, installed: Path) -> None:
 def write_provenance(dist: Path, version: str) -> None:
     """Write from which sources the files were built, as in-toto statement of SLSA; the release workflow signs it."""
     commit = {"uri": f"git+{SOURCE}", "digest": {"gitCommit": _git("rev-parse", "HEAD")}}
+    lock = {"uri": "uv.lock", "digest": {"sha256": _digest(Path("uv.lock"))}}
     statement = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{"name": each.name, "digest": {"sha256": _digest(each)}} for each in _files(dist)],
@@ -30,10 +31,7 @@ def write_provenance(dist: Path, version: str) -> None:
             "buildDefinition": {
                 "buildType": f"{SOURCE}/make-dist/v1",
                 "externalParameters": {"version": version},
-                "resolvedDependencies": [
-                    commit,
-                    {"uri": "uv.lock", "digest": {"sha256": _digest(Path("uv.lock"))}},
-                ],
+                "resolvedDependencies": [commit, lock],
             },
             "runDetails": {"builder": {"id": f"{SOURCE}/blob/main/tools/release/build.py"}},
         },

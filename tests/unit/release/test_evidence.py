@@ -5,7 +5,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from tools.release.evidence import write_checksums, write_provenance
+from tools.release.evidence import write_checksums, write_provenance, write_sbom
 
 
 def test_provenance_names_each_file_by_its_digest_and_the_commit(tmp_path: Path) -> None:
@@ -27,3 +27,11 @@ def test_changed_file_is_found_by_its_checksum(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path, check=False).returncode == 0
     file.write_bytes(b"other")
     assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode == 1
+
+
+def test_packages_are_named_as_vulnerabilities_name_them(tmp_path: Path) -> None:
+    (tmp_path / "klm.pyz").touch()
+    (info := tmp_path / "lib/python/site-packages/some_Package.py-5.0.dist-info").mkdir(parents=True)
+    (info / "METADATA").write_text("Name: some_Package.py\nVersion: 5.0\n")
+    write_sbom(tmp_path, installed=tmp_path)
+    assert "pkg:pypi/some-package-py@5.0" in (tmp_path / "klm.spdx.json").read_text()
