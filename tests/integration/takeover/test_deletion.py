@@ -40,7 +40,7 @@ async def test_kyma_and_manifest_of_a_deleted_cluster_go_whatever_their_finalize
         with pytest.raises(NotFound):
             await world.kcp.get(MANIFESTS, manifest, KCP)
     async with world.running(access_secret_grace="1s", remove_finalizers_of_others=True):
-        await eventually(lambda: _is_gone(world))
+        await eventually(lambda: is_gone(world.kcp.get(KYMAS, SECOND, KCP)))
 
 
 async def test_manifest_goes_whose_kyma_and_cluster_went_before_it(world: Takeover) -> None:
@@ -50,7 +50,3 @@ async def test_manifest_goes_whose_kyma_and_cluster_went_before_it(world: Takeov
     await world.kcp.delete(MANIFESTS, name, KCP)
     async with world.running(access_secret_grace="1s"):
         await eventually(lambda: is_gone(world.kcp.get(MANIFESTS, name, KCP)))
-
-
-async def _is_gone(world: Takeover) -> bool:
-    return SECOND not in {each.metadata.name for each in (await world.kcp.list(KYMAS, KCP)).items}

@@ -66,12 +66,7 @@ async def _install_istio(world: Takeover) -> None:
         (version,) = each["spec"]["versions"]
         each["spec"]["versions"] = [{**version, "storage": False}, {**version, "name": "v1alpha3"}]  # as recorded
         await surroundings.apply(world.kcp, each, "kustomize")
-
-    async def is_served() -> bool:
-        mapped = await world.kcp.mapper.resource(VIRTUAL_SERVICES.api_version, "VirtualService")
-        return mapped is not None
-
-    await eventually(is_served)
+    await eventually(lambda: world.kcp.mapper.resource(VIRTUAL_SERVICES.api_version, "VirtualService"))
     server = {"hosts": ["127.0.0.1"], "port": {"number": 443, "name": "https", "protocol": "HTTPS"}}
     gateway = {"metadata": {"name": "klm-watcher", "labels": LABELS}, "spec": {"servers": [server]}}
     await world.kcp.apply(GATEWAYS, "klm-watcher", gateway, KCP, field_manager="kustomize")

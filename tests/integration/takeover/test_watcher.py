@@ -16,7 +16,7 @@ from tests.integration.takeover import watchers
 from tests.integration.takeover.conftest import KCP, Takeover
 from tests.integration.takeover.test_modules import managers_of
 from tests.takeover_from_go.starts import KYMA
-from tests.waiting import eventually
+from tests.waiting import eventually, is_gone
 
 DEPLOYMENT = ("apps/v1", "Deployment", "skr-webhook")
 SECRET = ("v1", "Secret", "skr-webhook-tls")
@@ -106,11 +106,7 @@ async def test_webhook_is_ours_once_ours_sends_an_event(running: Takeover, befor
 
 async def test_watcher_cr_of_the_former_version_can_be_deleted(running: Takeover) -> None:
     await running.kcp.delete(WATCHERS, "klm-watcher", KCP)
-
-    async def is_gone() -> bool:
-        return not (await running.kcp.list(WATCHERS, KCP)).items
-
-    await eventually(is_gone, what="the Watcher CR is gone")
+    await eventually(lambda: is_gone(running.kcp.get(WATCHERS, "klm-watcher", KCP)), what="the Watcher CR is gone")
 
 
 @pytest.mark.parametrize("name", ["klm-watcher", "klm-istio-gateway", f"{KYMA}-webhook-tls"])
