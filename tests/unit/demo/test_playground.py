@@ -14,12 +14,10 @@ from kyma_fleet.problems import Problem
 
 
 def test_other_terminals_get_the_programs_of_a_venv_and_the_kubeconfig() -> None:
-    kubeconfig = Path("/here/kcp/kubeconfig")
-    assert (
-        exports(kubeconfig, "/here/.venv", "/usr")
-        == "export PATH=/here/.venv/bin:$PATH KUBECONFIG=/here/kcp/kubeconfig"
-    )
-    assert exports(kubeconfig, "/usr", "/usr") == "export KUBECONFIG=/here/kcp/kubeconfig"
+    kubeconfig = Path("/my files/kubeconfig")
+    both = "export PATH='/my files/bin':$PATH KUBECONFIG='/my files/kubeconfig'"
+    assert exports(kubeconfig, "/my files", "/usr") == both
+    assert exports(kubeconfig, "/usr", "/usr") == "export KUBECONFIG='/my files/kubeconfig'"
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def test_what_ends_it_is_a_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     async def start(*_: object) -> None:
         raise Problem("not ready")
 
-    monkeypatch.setattr(running.LocalClusters, "start", lambda **_: nullcontext())
+    monkeypatch.setattr("kyma_demo.playground.running.LocalClusters.start", lambda **_: nullcontext())
     monkeypatch.setattr(running.Playground, "_start", start)
     assert (run_playground(), capsys.readouterr().out) == (1, "not ready\n")
 

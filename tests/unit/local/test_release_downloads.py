@@ -140,7 +140,7 @@ def test_kubectl_is_downloaded_where_there_is_none(
     (folder / "kubectl.sha256").write_text(hashlib.sha256(b"kubectl").hexdigest())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert kubectl_command() == "klm local kubectl"
+    assert kubectl_command(Path("/my kcp")) == "klm local kubectl --kubeconfig '/my kcp'"
     found = find_kubectl()
     assert (found.name, found.read_bytes(), os.access(found, os.X_OK)) == ("kubectl", b"kubectl", True)
     monkeypatch.setenv(MIRROR, "http://127.0.0.1:1")
@@ -150,7 +150,7 @@ def test_kubectl_is_downloaded_where_there_is_none(
 def test_kubectl_of_the_machine_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kubectl").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert (kubectl_command(), find_kubectl()) == ("kubectl", tmp_path / "kubectl")
+    assert (kubectl_command(Path("kcp")), find_kubectl()) == ("kubectl --kubeconfig kcp", tmp_path / "kubectl")
 
 
 def index_of(*files: str) -> str:

@@ -116,11 +116,11 @@ class Pods(Programs):
 
     def next_commands(self) -> str:
         """Return what can be tried with the Pods, for a console."""
-        kcp, skr = self.environment.kcp_kubeconfig, self.environment.skr_kubeconfig
+        in_kcp, in_skr = map(kubectl_command, (self.environment.kcp_kubeconfig, self.environment.skr_kubeconfig))
         return (
             "and with the Pods:\n"
-            f"  [bold]{kubectl_command()} --kubeconfig {kcp} -n kcp-system get pods[/]\n"
-            f"  [bold]{kubectl_command()} --kubeconfig {skr} -n kyma-system logs deployment/skr-webhook[/]\n"
+            f"  [bold]{in_kcp} -n kcp-system get pods[/]\n"
+            f"  [bold]{in_skr} -n kyma-system logs deployment/skr-webhook[/]\n"
         )
 
     async def ended(self) -> str:

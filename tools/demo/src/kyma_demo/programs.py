@@ -91,10 +91,10 @@ class Programs:
 
     def next_commands(self) -> str:
         """Return what can be tried with the programs, for a console."""
+        in_kcp = kubectl_command(self.environment.kcp_kubeconfig)
         return (
             f"The fleet page is at [bold]http://127.0.0.1:{self.page_port}[/], with the token of\n"
-            f"  [bold]{kubectl_command()} --kubeconfig {self.environment.kcp_kubeconfig} -n kcp-system create token "
-            "lifecycle-manager[/]\n"
+            f"  [bold]{in_kcp} -n kcp-system create token lifecycle-manager[/]\n"
         )
 
     async def ended(self) -> str:

@@ -1,6 +1,7 @@
 """Runs the demo: claims its folder, stops on a signal, and prints what to try next."""
 
 import asyncio
+import shlex
 import shutil
 import signal
 import sys
@@ -45,9 +46,7 @@ class OnNodes:
         """Find it, built if necessary. Raises NodesUnavailable and SourceFailed."""
         require_nodes()
         if not any(images.glob("*.tar")) or not (charts / "lifecycle-manager").is_dir():
-            raise NodesUnavailable(
-                f"{images} has no images, or {charts} no charts: run `make images` in the repository"
-            )
+            raise NodesUnavailable(f"{images} has no images, or {charts} no charts: `make images` in the repository")
         return cls(Nodes.with_images_in(images, find_programs(listener)), charts, find_helm(listener))
 
 
@@ -140,14 +139,14 @@ def _programs(environment: Environment, stack: AsyncExitStack, on_nodes: OnNodes
 
 
 def _print_next_commands(console: Console, environment: Environment, of_programs: str) -> None:
-    kcp, skr, kubectl = environment.kcp_kubeconfig, environment.skr_kubeconfig, kubectl_command()
+    in_kcp, in_skr = map(kubectl_command, (environment.kcp_kubeconfig, environment.skr_kubeconfig))
     console.print(
         "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
-        f"  [bold]{kubectl} --kubeconfig {skr} -n kyma-system edit infrastructure default[/]\n"
-        f"  [bold]{kubectl} --kubeconfig {skr} -n kyma-system get configmaps,networkpolicies[/]\n"
+        f"  [bold]{in_skr} -n kyma-system edit infrastructure default[/]\n"
+        f"  [bold]{in_skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
-        f"  [bold]{kubectl} --kubeconfig {kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
-        f"  [bold]klm explain demo cloud-resources --kubeconfig {kcp}[/]\n"
+        f"  [bold]{in_kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
+        f"  [bold]klm explain demo cloud-resources --kubeconfig {shlex.quote(str(environment.kcp_kubeconfig))}[/]\n"
         f"{of_programs}"
         f"Logs: {environment.logs}",
         highlight=False,

@@ -1,6 +1,7 @@
 """kubectl of this machine; where there is none, that of an official release, or a build from its Go module."""
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -16,9 +17,9 @@ from kyma_local.sources import KUBERNETES, SourceFailed, install
 NAME = "kubectl"
 
 
-def kubectl_command() -> str:
-    """Return how to call kubectl here: as itself, or through klm, which fetches it."""
-    return NAME if shutil.which(NAME) else "klm local kubectl"
+def kubectl_command(kubeconfig: Path) -> str:
+    """Return how to call kubectl in a shell here: as itself, or through klm, which fetches it."""
+    return f"{NAME if shutil.which(NAME) else 'klm local kubectl'} --kubeconfig {shlex.quote(str(kubeconfig))}"
 
 
 def find_kubectl(listener: Listener = SILENT) -> Path:

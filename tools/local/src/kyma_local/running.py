@@ -107,12 +107,11 @@ async def _stay(starting: AbstractAsyncContextManager[LocalClusters], console: C
 
 def print_clusters(clusters: LocalClusters, console: Console) -> None:
     """Print how to reach the clusters."""
-    for cluster in (clusters.kcp, *clusters.skrs):  # not in a table, which would cut the paths
-        line = f"{cluster.name:6}  {cluster.server}  {cluster.admin_kubeconfig}"
-        console.print(line, highlight=False, soft_wrap=True)
+    for each in (clusters.kcp, *clusters.skrs):  # not in a table, which would cut the paths
+        console.print(f"{each.name:6}  {each.server}  {each.admin_kubeconfig}", highlight=False, soft_wrap=True)
     console.print("\nIn another terminal:", highlight=False)
     for cluster in (clusters.kcp, *clusters.skrs[:1]):
         what = "pods -A" if clusters.nodes else "namespaces"
-        command = f"{kubectl_command()} --kubeconfig {cluster.admin_kubeconfig} get {what}"
+        command = f"{kubectl_command(cluster.admin_kubeconfig)} get {what}"
         console.print(f"  {command}", style="bold", highlight=False, soft_wrap=True)
     console.print("\nRunning until Ctrl-C.", highlight=False)

@@ -1,6 +1,7 @@
 """Runs the playground: starts everything, has the first cluster join, and prints what to try until Ctrl-C."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -131,13 +132,12 @@ class Playground:
 
     def _print_next_commands(self) -> None:
         kcp, (first, second) = self.clusters.kcp, self.clusters.skrs
-        kubectl = kubectl_command()
         lines = (
             exports(kcp.admin_kubeconfig),
             "klm status",
             f"klm explain {JOINED}",
-            f"klm join {OTHER} --kubeconfig {second.admin_kubeconfig} --any-module",
-            f"{kubectl} --kubeconfig {first.admin_kubeconfig} -n kyma-system get kymas,configmaps",
+            f"klm join {OTHER} --kubeconfig {shlex.quote(str(second.admin_kubeconfig))} --any-module",
+            f"{kubectl_command(first.admin_kubeconfig)} -n kyma-system get kymas,configmaps",
             "klm ui",
         )
         self.console.print("\nIn another terminal:", highlight=False)
@@ -152,8 +152,8 @@ class Playground:
 
 def exports(kubeconfig: Path, prefix: str = sys.prefix, base_prefix: str = sys.base_prefix) -> str:
     """Return what another terminal needs first; the programs of a venv are not on its PATH."""
-    path = f"PATH={prefix}/bin:$PATH " if prefix != base_prefix else ""
-    return f"export {path}KUBECONFIG={kubeconfig}"
+    path = f"PATH={shlex.quote(f'{prefix}/bin')}:$PATH " if prefix != base_prefix else ""
+    return f"export {path}KUBECONFIG={shlex.quote(str(kubeconfig))}"
 
 
 async def _first_ended(clusters: LocalClusters, programs: Programs) -> Exception:

@@ -1,6 +1,7 @@
 """Runs the demo of rollouts: the simulated fleet in this process, Lifecycle Manager in one of its own."""
 
 import asyncio
+import shlex
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -92,10 +93,11 @@ def introduction(soak: float, page: str) -> str:
 
 
 def _print_next_commands(console: Console, kubeconfig: Path) -> None:
+    of_kcp = f"--kubeconfig {shlex.quote(str(kubeconfig))}"
     console.print(
         "Everything runs until Ctrl-C. Try, for instance:\n"
-        f"  [bold]klm rollout list --all --kubeconfig {kubeconfig}[/]\n"
-        f"  [bold]klm rollout status {MODULE} --kubeconfig {kubeconfig}[/]",
+        f"  [bold]klm rollout list --all {of_kcp}[/]\n"
+        f"  [bold]klm rollout status {MODULE} {of_kcp}[/]",
         highlight=False,
         soft_wrap=True,
     )
