@@ -59,6 +59,24 @@ async def test_object_goes_with_the_sync_resource_that_it_was_handed_over_to(wor
     assert await world.objects() == {"rest"}
 
 
+async def test_object_stays_and_a_status_says_why_where_it_can_not_be_handed_over(
+    world: Syncing, simulation: Simulation
+) -> None:
+    await world.write("m", "shared")
+    await world.reconcile("m")
+    await world.write("n", "shared")
+    await world.write("m", "rest")
+    full = Refuse(lambda request: request.name == "n", refused=Refused(413, "RequestEntityTooLarge", "too large"))
+    with simulation.cluster("kcp").ruled_by(full), pytest.raises(KubeError):
+        await world.reconcile("m")
+    ready = find((await world.kcp.get(SYNC_RESOURCES, "m", KCP)).status.conditions, "Ready")
+    assert ready is not None
+    assert "SyncResource n can't take over objects" in ready.message
+    assert await world.objects() == {"shared", "rest"}
+    await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"
+
+
 async def test_object_that_moves_from_a_manifest_to_a_sync_resource_is_not_deleted(
     both: tuple[Modules, Syncing],
 ) -> None:

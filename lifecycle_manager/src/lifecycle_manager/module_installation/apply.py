@@ -234,7 +234,9 @@ class ManifestEngine(SetEngine[Manifest]):
                 own = await own_kind(skr, seen, others, default) if default is not None else None
                 kinds = await module_kinds(skr, inventory, own)
                 crs = await default_crs(skr, seen.resource, default if own is not None else None, kinds, inventory)
-                crs = tuple((cr, live) for cr, live in crs if not _was_there(seen, cr, live))
+                # One that no module has created is the users' where its CRD was there before and stays.
+                made = {cr for cr, live in crs if is_of_the_lifecycle_manager(live)}
+                crs = tuple(it for it in crs if it[0] in made or crd_of(it[0].resource).identity not in seen.found)
                 return replace(seen, removal=Removal(kinds, crs), others=others)
             case steps.DeleteDefaultCRs(crs):
                 before = _removal(seen).default_crs
@@ -296,11 +298,6 @@ def current(module: ModuleSet, seen: ManifestSnapshot, **found: Any) -> Manifest
         others=module.others,
         **found,
     )
-
-
-def _was_there(seen: ManifestSnapshot, cr: KindObject, live: JsonObject) -> bool:
-    """Tell whether a default Module CR is the users', as is its CRD, which stays."""
-    return crd_of(cr.resource).identity in seen.found and not is_of_the_lifecycle_manager(live)
 
 
 def _removal(seen: ManifestSnapshot) -> Removal:

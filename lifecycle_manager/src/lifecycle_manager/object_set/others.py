@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kube_runtime import Informer, InventoryEntry, ManifestInvalid, parse_aside, parse_objects
+from kube_runtime import Informer, InventoryEntry, KubeError, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
 from lifecycle_manager.module_catalog import module_of_manifest
@@ -20,7 +20,7 @@ from lifecycle_manager.object_set.inventory import (
     unresolved_entries,
     without,
 )
-from lifecycle_manager.object_set.owner_writes import OwnerWrites
+from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.reporting import cluster_of, set_owner
@@ -63,7 +63,10 @@ class OtherSets:
             if named := await parse_aside(len(text), _named_in, text, left):
                 fresh = map(pending_object, without(named, inventory_of(each)))
                 status = msgspec.structs.replace(each.status, synced=(*each.status.synced, *fresh))
-                await self.parts.intend(each, status)
+                try:
+                    await self.parts.intend(each, status)
+                except RecordingFailed as error:  # the owner's own intent is recorded: its status says what failed
+                    raise KubeError(f"SyncResource {each.metadata.name} can't take over objects: {error}") from error
                 taken |= dict.fromkeys(named, set_owner(each))
         return taken
 

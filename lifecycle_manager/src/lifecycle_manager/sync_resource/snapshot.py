@@ -116,9 +116,6 @@ class SyncResourceState(SetState):
         self.claims = by_place(self.inventory)
 
 
-SyncResourceRequest = Request[ObjectKey, SyncResourceState]
-
-
 @dataclass(frozen=True, eq=False)
 class SyncResourceReader:
     """Reads the caches of KCP, and the text of a SyncResource."""
@@ -134,7 +131,7 @@ class SyncResourceReader:
     manifests: Informer[Manifest]
     unprotected: Callable[[], str | None]
 
-    async def read(self, request: SyncResourceRequest) -> SyncResourceSnapshot | None:
+    async def read(self, request: Request[ObjectKey, SyncResourceState]) -> SyncResourceSnapshot | None:
         """Return what is known of a SyncResource; None where there is none."""
         resource = self.sync_resources.get(request.key)
         if resource is None:
