@@ -272,27 +272,31 @@ async def test_large_change_without_a_strategy_goes_in_waves() -> None:
 async def test_selector_that_removes_a_module_from_very_many_clusters_waits() -> None:
     kymas = ("one", "two", "three")
 
-    async def select(team: str) -> None:
-        spec = {"kymaSelector": {"matchLabels": {"team": team}}}
-        await found.offer(builders.release(MODULE, regular="0.1.0", spec=spec))
+    async def select(team: str, module: str = MODULE) -> None:
+        spec = {"kymaSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": team.split()}]}}
+        await found.offer(builders.release(module, regular="0.1.0", spec=spec))
         for name in kymas:
             await found.reconcile(name, times=2)
 
-    async def kept() -> list[str]:
-        manifests = (await found.kcp.list(MANIFESTS, KCP)).items
-        return [each.metadata.labels[names.KYMA_NAME] for each in manifests if not each.metadata.being_deleted]
+    async def kept(module: str = MODULE) -> list[str]:
+        manifests = [each.metadata for each in (await found.kcp.list(MANIFESTS, KCP)).items]
+        named = (each.labels for each in manifests if not each.being_deleted)
+        return [each[names.KYMA_NAME] for each in named if each[names.MODULE_NAME] == module]
 
     async with open_world(rollout=RolloutSettings(max_changed="2")) as found:
-        await found.offer(builders.template(MODULE, "0.1.0", installs=True))
+        for module in (MODULE, "keda"):
+            await found.offer(builders.template(module, "0.1.0", installs=True))
+            await found.offer(builders.release(module, regular="0.1.0"))
         for name in kymas:
-            await found.register(name, MODULE, team="a")
+            await found.register(name, MODULE, "keda", team=name)
             await found.introduced(name)
-        await select("a")
-        await select("b")
+        await select("other")
         assert sorted(await kept()) == sorted(kymas)
-        (module,) = (await found.in_kcp("one")).status.modules
-        assert module.state == "Warning"
-        assert "klm continue one" in module.message
+        status = next(each for each in (await found.in_kcp("one")).status.modules if each.name == MODULE)
+        assert status.state == "Warning"
+        assert "klm continue one" in status.message
+        await select("two three", "keda")
+        assert sorted(await kept("keda")) == ["three", "two"], "only the removal of another module is held"
         assert "DeletionHeld" in {each.reason for each in (await found.in_kcp("one")).status.conditions}
 
         word = {"metadata": {"annotations": {names.CONTINUE_DELETION: "2126-01-01T00:00:00+00:00"}}}

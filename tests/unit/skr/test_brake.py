@@ -372,14 +372,14 @@ async def test_kymas_whose_deletion_users_block_hold_nothing(world: World) -> No
     assert brake.of(NAMES[0], kyma, has_objects=False).hold is None
 
 
-@pytest.mark.parametrize(("observed", "is_held"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("state", "is_held"), [("Warning", False), ("Deleting", True)])
 async def test_kyma_stays_held_by_what_its_status_says_since_its_deletion(
-    world: World, observed: int, *, is_held: bool
+    world: World, state: str, *, is_held: bool
 ) -> None:
     brake = DeletionBrake.watched_by(world.manager, world.connections, SETTINGS)
-    held = {"type": "Ready", "status": "False", "reason": "DeletionHeld", "message": "", "observedGeneration": observed}
-    status = {"state": "Warning", "conditions": [held]}
-    kyma = builders.kyma(NAMES[0], generation=2, deletionTimestamp=builders.NOW, status=status)
+    status = {"state": state, "conditions": [builders.condition("Ready", "DeletionHeld", generation=2)]}
+    edited: dict[str, Any] = {"generation": 3, "deletionTimestamp": builders.NOW}  # its spec was edited since
+    kyma = builders.kyma(NAMES[0], status=status, **edited)
     brake.kymas.cache.put(key_of(NAMES[0]), kyma)
     assert (brake.of(NAMES[0], kyma, has_objects=False).hold is not None) is is_held
 

@@ -105,6 +105,8 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
     modules_ready, summary = _summary(modules, of_modules, ignored, to_users=to_users)
     others = format_causes(of_others, MAX_SUMMARY_LENGTH, to_users=to_users)
     message = others if modules_ready and of_others else summary
+    is_held = any(each.reason == DELETION_HELD for each in of_modules)
+    not_ready = DELETION_HELD if is_held else reasons.MODULES_NOT_READY
     conditions: tuple[NewCondition, ...] = (
         (REACHABLE, "True", reasons.REACHABLE, "the cluster answers"),
         _crds_sync(snapshot),
@@ -112,7 +114,7 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
         (
             MODULES,
             "True" if modules_ready else "False",
-            reasons.MODULES_READY if modules_ready else _reason_of_modules(of_modules),
+            reasons.MODULES_READY if modules_ready else not_ready,
             summary,
         ),
         (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
@@ -131,11 +133,6 @@ def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: in
         conditions=conditions,
         operation=f"kyma is {state.value.lower()}: {message}",
     )
-
-
-def _reason_of_modules(causes: Iterable[Cause]) -> str:
-    """Return the reason of Modules where they are not ready; a removal that waits for an operator is one of its own."""
-    return DELETION_HELD if any(each.reason == DELETION_HELD for each in causes) else reasons.MODULES_NOT_READY
 
 
 def _reason(state: State, of_modules: Sequence[Cause], of_others: Sequence[Cause]) -> str:

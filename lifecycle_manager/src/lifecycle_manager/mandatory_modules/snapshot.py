@@ -137,7 +137,8 @@ class MandatoryReader:
             keys = (ObjectKey(each.metadata.namespace, kyma_of_manifest(each)) for each in present)
             kymas = filter(None, map(self.kymas.get, keys))
             # A release is kept until no cluster has its module: where there is none, a restore has not brought it yet.
-            since = waiting_since(changed_at, kymas, self.schedule.max_changed()) if releases else changed_at
+            limit = self.schedule.max_changed()
+            since = waiting_since(module, changed_at, kymas, limit) if releases else changed_at
             known = self._removed[module] = _Removal(module, now, seen_at, changed_at, since)
         return known
 

@@ -172,8 +172,9 @@ class Schedule:
             held = {}
             for release in self.offers.current().releases.values():  # a restricted module has a selector there
                 if release.spec.kyma_selector is not None:
-                    since = waiting_since(written_at(release), self._excluded(release), self.max_changed())
-                    held |= {release.spec.module_name: since} if since is not None else {}
+                    module, excluded = release.spec.module_name, self._excluded(release)
+                    since = waiting_since(module, written_at(release), excluded, self.max_changed())
+                    held |= {module: since} if since is not None else {}
             self._held = (self.releases.cache.changes, now, held)
         return held
 

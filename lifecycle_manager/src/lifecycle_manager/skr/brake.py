@@ -21,13 +21,14 @@ is deleted as an operator continued a change of the catalog says when that chang
 are forgotten only with `may_forget`. Limits: `BrakeSettings`.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
-from lifecycle_manager.contract.conditions import DELETION_HELD, is_deletion_held, was_reached
+from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES, was_reached
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -42,7 +43,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.options.clusters import BrakeSettings
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.connections import Connections
-from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, SyncResource, find, names
+from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, State, SyncResource, find, names
 
 RECOUNT_SECONDS = 1.0
 FREE_CLUSTERS = 10
@@ -153,11 +154,20 @@ def max_changed(amount: str, clusters: int) -> int:
     return max(FREE_CLUSTERS, clusters * int(amount[:-1]) // 100)
 
 
-def waiting_since(changed_at: datetime | None, kymas: Iterable[Kyma], limit: int) -> datetime | None:
+def waiting_since(module: str, changed_at: datetime | None, kymas: Iterable[Kyma], limit: int) -> datetime | None:
     """Return since when the removal of a module from these Kymas waits; None where it does not."""
     present = (each for each in kymas if not each.metadata.being_deleted)
     waiting = [each for each in present if is_removal_held(changed_at, each.metadata)]
-    return changed_at if len(waiting) > limit or any(map(is_deletion_held, waiting)) else None
+    return changed_at if len(waiting) > limit or any(_says_so(each, module) for each in waiting) else None
+
+
+def _says_so(kyma: Kyma, module: str) -> bool:
+    """Tell whether a status says of this very module that its removal waits; of mandatory ones a condition does."""
+    messages = [each.message for each in kyma.status.modules if each.name == module]
+    mandatory = find(kyma.status.conditions, MANDATORY_MODULES)
+    if mandatory is not None and module in re.split("[:,;] ", mandatory.message):
+        messages.append(mandatory.message)
+    return any(removal_waits_for(kyma.metadata.name) in each for each in messages)
 
 
 def is_removal_held(since: datetime | None, kyma: ObjectMeta) -> bool:
@@ -250,11 +260,10 @@ class DeletionBrake:
         emptied = self.sync_resources.by_index(EMPTIED_SYNC_RESOURCES, resource.spec.module)
         at_once = timedelta(seconds=AT_ONCE_SECONDS)
         near = {each.spec.kyma for each in emptied if abs((each.status.emptied_at or now) - began) < at_once}
-        owner = self.kymas.get(ObjectKey(names.KCP_NAMESPACE, kyma))
         seen = Deletion(
             kyma=kyma,
             began=began,
-            continued_at=continued_at(owner.metadata if owner is not None else None),
+            continued_at=self._beginning(kyma, resource).continued_at,
             clusters=len(self.kymas.cache),
             deleting=len(near | {kyma}),
             was_held=_is_held(resource),
@@ -380,9 +389,8 @@ class _Counts:
 def _is_held(item: Kyma | Manifest | SyncResource) -> bool:
     """Tell whether a status says that something is held: before its deletion that of a Kyma says it of a module."""
     ready = find(item.status.conditions, names.READY_CONDITION)
-    if ready is None or ready.reason != DELETION_HELD:
-        return False
-    return not isinstance(item, Kyma) or ready.observed_generation == item.metadata.generation
+    is_going = not isinstance(item, Kyma) or item.status.state is State.DELETING
+    return is_going and ready is not None and ready.reason == DELETION_HELD
 
 
 def is_emptied(resource: SyncResource) -> bool:

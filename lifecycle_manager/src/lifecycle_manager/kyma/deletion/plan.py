@@ -114,7 +114,8 @@ def plan_deletion(seen: KymaSnapshot) -> DeletionStep | DeletionDone:
         return ReadSkr()
     if _tried(seen, RemoveKymaFinalizer):
         return _done(seen)
-    has_no_access = isinstance(error, AccessSecretMissing) and not _may_have_objects(seen)
+    may_be_forgotten = seen.brake.may_forget or not was_reached(seen.kyma)
+    has_no_access = isinstance(error, AccessSecretMissing) and may_be_forgotten
     is_abandoned = has_no_access and seen.settings.timeouts.removes_finalizers_of_others
     if names.KYMA_FINALIZER not in finalizers:
         return RemoveKymaFinalizer(of_others=True) if is_abandoned and finalizers else _done(seen)
@@ -173,11 +174,6 @@ def _skr_error(seen: KymaSnapshot) -> Exception | None:
 def _tried(seen: KymaSnapshot, step: type[Step]) -> bool:
     """Tell whether a step of this type succeeded or failed in this reconcile."""
     return any(isinstance(each, step) for each in seen.taken) or seen.failure_of(step) is not None
-
-
-def _may_have_objects(seen: KymaSnapshot) -> bool:
-    """Tell whether something may be in the SKR that would be forgotten."""
-    return was_reached(seen.kyma) and not seen.brake.may_forget
 
 
 def _plan_removal(seen: KymaSnapshot, inner: Kyma) -> DeletionStep | DeletionDone:
