@@ -10,13 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from kube_runtime import Client, KubeconfigInvalid, KubeconfigPolicy, KubeconfigRefused, dump_yaml
+from kube_runtime import (
+    Client,
+    KubeconfigInvalid,
+    KubeconfigPolicy,
+    KubeconfigRefused,
+    Unauthorized,
+    dump_yaml,
+)
 from kube_runtime.client.credentials import FixedHeaders, TokenFile, bearer
 from kube_runtime.client.kubeconfig import Connection, connection_from_kubeconfig, connection_in_cluster
 from kube_runtime.client.plugins import PluginCredentials
 from kube_runtime.client.tls import TlsSettings, tls_context
+from tests.kinds import CONFIG_MAPS
 from tests.kubeconfigs import SECRET, kubeconfig
+from tests.serving import serving
 from tests.waiting import eventually
 
 STRICT = KubeconfigPolicy.strict()
@@ -234,6 +244,24 @@ async def test_plugin_is_asked_again_when_its_answer_has_ended_or_was_refused(
     assert credentials.refused()
     await credentials.headers()
     assert len(calls.read_text().split()) == asked_at_last + 1
+
+
+async def test_watch_goes_on_with_a_new_answer_of_a_plugin_that_said_no_end(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers["Authorization"] == "Bearer new" else 401)
+
+    (token := tmp_path / "token").write_text("old")
+    plugin = plugin_that_prints(tmp_path, f'{{"token": "\'$(cat {token})\'"}}')
+    async with serving(answer) as host:
+        document, policy = kubeconfig(plugin, server=f"http://{host}"), KubeconfigPolicy.permissive()
+        async with await Client.from_kubeconfig(document, policy=policy) as client:
+            token.write_text("new")
+            assert [each async for each in client.watch(CONFIG_MAPS, resource_version="1")] == []
+            token.write_text("another")
+            client_of_another = await Client.from_kubeconfig(document, policy=policy)
+        async with client_of_another as client:
+            with pytest.raises(Unauthorized):
+                await anext(client.watch(CONFIG_MAPS, resource_version="1"))
 
 
 def plugin_that_prints(folder: Path, status: str, first: str = "true") -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Transport:
                         raise
 
     @asynccontextmanager
-    async def stream(self, target: str) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(self, target: str, *, is_second: bool = False) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a watch and give its bytes as they come. Raises as `request` does, while open too."""
         await self._limits.wait()
         headers = {**self._fixed, **await self._connection.credentials.headers()}
@@ -157,8 +157,10 @@ class Transport:
                 self._check_encoding(response)
                 if response.status != 200:
                     refusal = self._refusal(response, await self._body(response))
-                    if isinstance(refusal, Unauthorized):
-                        await self._renew_identity(self._ssl)  # for the next attempt
+                    if isinstance(refusal, Unauthorized) and await self._renew_identity(self._ssl) and not is_second:
+                        async with self.stream(target, is_second=True) as content:
+                            yield content
+                        return
                     raise refusal
                 try:
                     yield response.content
