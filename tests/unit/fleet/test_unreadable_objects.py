@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 import pytest_asyncio
 
-from kube_runtime import Resource
+from kube_runtime import ObjectUnreadable, Resource
 from kyma_fleet import rollouts, status, steering
 from kyma_fleet.explanation.command import explain
 from kyma_fleet.explanation.reading import Rules
@@ -77,6 +77,8 @@ async def test_rollouts_are_listed_without_one_that_can_not_be_read(
     kind = kind_named("rollouts")
     assert kind is not None
     assert await list_kind(world.kcp, screen, kind, Selection(), "", watch=False) == 0
+    with pytest.raises(ObjectUnreadable):
+        await list_kind(world.kcp, screen, kind, Selection(name="broken"), "", watch=False)
     assert capsys.readouterr().err.count(LEFT_OUT) == 2
 
 

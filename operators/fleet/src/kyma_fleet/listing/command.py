@@ -63,7 +63,7 @@ class Listing:
             label_selector=selector,
             field_selector=self._field_selector(),
             page_size=PAGE_SIZE,
-            unreadable=lambda error: self._note(f"left out: {error}"),
+            unreadable=self._leave_out,
         )
         async for page in pages:
             is_found = is_found or bool(page.items)
@@ -88,7 +88,12 @@ class Listing:
                 if self.kind.selects(self.selection, whole):
                     yield item
             except ObjectUnreadable as error:
-                self._note(f"left out: {error}")
+                self._leave_out(error)
+
+    def _leave_out(self, error: ObjectUnreadable) -> None:
+        if self._name:  # nothing else was asked for
+            raise error
+        self._note(f"left out: {error}")
 
     async def _follow(self, version: str) -> None:
         lists = False
@@ -104,7 +109,7 @@ class Listing:
                 lists = True
             except ObjectUnreadable as error:
                 self._note(f"left out: {error}")
-                version = error.identity[2]
+                lists, version = False, error.identity[2]
             except INTERRUPTIONS as error:
                 self._note(f"the watch broke and is opened again: {error}")
                 await asyncio.sleep(RETRY_SECONDS)
