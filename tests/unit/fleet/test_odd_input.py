@@ -25,6 +25,7 @@ from kyma_fleet.problems import Problem
 from kyma_fleet.registration.join import Joining, roles_of
 from kyma_fleet.registration.progress import follow
 from kyma_fleet.screen import Screen
+from lifecycle_manager_api import Kyma
 from tests import builders
 from tests.unit.fleet.test_status import reading
 from tests.unit.fleet_page.rollouts import rollout
@@ -123,3 +124,12 @@ async def test_waits_outlive_an_api_server_that_restarts(monkeypatch: pytest.Mon
         await status.status(kcp, screen, "leases", watch=True)
     joining: Any = SimpleNamespace(get=AsyncMock(side_effect=[away, builders.kyma()]))
     assert await follow(joining, screen, "demo", lambda kyma: kyma is not None, timedelta(seconds=60))
+
+
+async def test_one_look_is_taken_where_nobody_waits() -> None:
+    async def get(*_: object) -> Kyma:
+        await asyncio.sleep(0)  # as a request does
+        return builders.kyma()
+
+    kcp: Any = SimpleNamespace(get=get)
+    assert await follow(kcp, Screen(stream=io.StringIO()), "demo", lambda kyma: kyma is not None, timedelta())

@@ -38,7 +38,7 @@ async def follow(
     """Print what the Kyma reports until a condition is met. Returns whether it was in time. Raises KubeError."""
     shown, pause = "", SECONDS
     try:
-        async with asyncio.timeout(within.total_seconds()):
+        async with asyncio.timeout(max(within.total_seconds(), SECONDS)):
             while not until(kyma := await once_answered(partial(kyma_named, kcp, name))):
                 if (line := _line(kyma)) != shown:
                     shown = line
