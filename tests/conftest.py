@@ -17,6 +17,10 @@ pytest_plugins = ["tests.fips"]
 os.environ["TERM"] = "xterm-256color"
 os.environ.pop("PYTEST_ADDOPTS", None)
 
+# The servers of tests are on this machine, where no proxy of it leads to.
+excepted = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{excepted},127.0.0.1,localhost,::1".lstrip(",")
+
 # The API servers of tests live for minutes: a seventh of their CPU time is that of Go's garbage collector.
 os.environ.setdefault("GOGC", "400")
 
