@@ -17,7 +17,7 @@ from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters
 from lifecycle_manager.rollout.waves import DEFAULT_WAVES
-from lifecycle_manager.skr.brake import FREE_CLUSTERS, max_changed
+from lifecycle_manager.skr.removals import FREE_CLUSTERS, max_changed
 from lifecycle_manager_api import Manifest, ModuleRelease, ModuleRollout, ModuleRolloutSpec, names
 from tests import builders
 from tests.clocks import ManualClock

@@ -23,10 +23,10 @@ from lifecycle_manager.skr.brake import (
     AT_ONCE_SECONDS,
     Deletion,
     DeletionBrake,
-    continued_removal,
     is_of_former_crd,
     judge,
 )
+from lifecycle_manager.skr.removals import continued_removal
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import ObjectMeta, SyncResource, find, names
 from lifecycle_manager_api.documents import plain

@@ -2,7 +2,7 @@
 
 May delete: the Manifests of modules that were mandatory and are not any more. A Manifest of a module that a user chose
 is never deleted here, nor any while the mandatory version has no ModuleTemplate. While one change would delete very
-many, or KCP has nothing of the module, an operator has to say so (`skr.brake`).
+many, or KCP has nothing of the module, an operator has to say so (`skr.removals`).
 """
 
 from collections.abc import Iterator, Mapping

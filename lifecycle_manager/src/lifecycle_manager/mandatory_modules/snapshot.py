@@ -20,7 +20,8 @@ from lifecycle_manager.module_catalog import (
 )
 from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.releases import Rollouts
-from lifecycle_manager.skr.brake import RECOUNT_SECONDS, continued_removal, is_removal_held, waiting_since
+from lifecycle_manager.skr.brake import RECOUNT_SECONDS
+from lifecycle_manager.skr.removals import continued_removal, is_removal_held, waiting_since
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 
 Release = ModuleTemplate | ModuleReleaseMeta

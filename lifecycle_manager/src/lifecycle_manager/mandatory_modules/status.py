@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES, ConditionContent
-from lifecycle_manager.skr.brake import removal_waits_for
+from lifecycle_manager.skr.removals import removal_waits_for
 from lifecycle_manager_api import Kyma, find
 
 CANNOT_BE_INSTALLED = "CannotBeInstalled"

@@ -30,7 +30,8 @@ from lifecycle_manager.rollout.maintenance import (
 )
 from lifecycle_manager.rollout.releases import ChannelRollouts, Rollouts, by_channel, is_changed_since, is_governed
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters, targets_of
-from lifecycle_manager.skr.brake import RECOUNT_SECONDS, max_changed, waiting_since
+from lifecycle_manager.skr.brake import RECOUNT_SECONDS
+from lifecycle_manager.skr.removals import max_changed, waiting_since
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, names
 
 log = structlog.get_logger("rollout")

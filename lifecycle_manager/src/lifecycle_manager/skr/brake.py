@@ -11,8 +11,7 @@ The plans of Kymas, Manifests and SyncResources ask it first. A deletion is held
   `status.emptied_at` records when
 - while the access Secret is gone for less than the grace time, or that of more clusters than `limit`
 
-A change of the catalog that removes a module from more clusters than `max_changed` is held before anything is deleted
-even in KCP (`waiting_since`); versions that so many clusters would get are rolled out in waves (`rollout.target`).
+What a change of the catalog removes from very many clusters waits before anything is deleted in KCP (`skr.removals`).
 
 What is held stays so by its status until an operator continues it: fewer are left once others were continued, or saved
 by removing their finalizers. The annotation `continue-deletion` of the Kyma (`klm continue`) names a time, and what
@@ -21,14 +20,13 @@ is deleted as an operator continued a change of the catalog says when that chang
 are forgotten only with `may_forget`. Limits: `BrakeSettings`.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from kube_runtime import Change, Clock, Index, Informer, JsonObject, Manager, ObjectKey
-from lifecycle_manager.contract.conditions import DELETION_HELD, MANDATORY_MODULES, was_reached
+from lifecycle_manager.contract.conditions import DELETION_HELD, was_reached
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -46,8 +44,6 @@ from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ObjectMeta, State, SyncResource, find, names
 
 RECOUNT_SECONDS = 1.0
-FREE_CLUSTERS = 10
-"""So many clusters change at once in any fleet, unless the option is a number."""
 AT_ONCE_SECONDS = 3600
 """Deletions that began so soon after each other are one mass deletion; one that is stuck since yesterday is none."""
 DELETION_STUCK = "DeletionStuck"
@@ -145,46 +141,6 @@ def _time_of(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
-
-
-def max_changed(amount: str, clusters: int) -> int:
-    """Return how many of so many clusters one change may concern; a share below FREE_CLUSTERS is that."""
-    if not amount.endswith("%"):
-        return int(amount)
-    return max(FREE_CLUSTERS, clusters * int(amount[:-1]) // 100)
-
-
-def waiting_since(module: str, changed_at: datetime | None, kymas: Iterable[Kyma], limit: int) -> datetime | None:
-    """Return since when the removal of a module from these Kymas waits; None where it does not."""
-    present = (each for each in kymas if not each.metadata.being_deleted)
-    waiting = [each for each in present if is_removal_held(changed_at, each.metadata)]
-    return changed_at if len(waiting) > limit or any(_says_so(each, module) for each in waiting) else None
-
-
-def _says_so(kyma: Kyma, module: str) -> bool:
-    """Tell whether a status says of this very module that its removal waits; of mandatory ones a condition does."""
-    messages = [each.message for each in kyma.status.modules if each.name == module]
-    mandatory = find(kyma.status.conditions, MANDATORY_MODULES)
-    if mandatory is not None and module in re.split("[:,;] ", mandatory.message):
-        messages.append(mandatory.message)
-    return any(removal_waits_for(kyma.metadata.name) in each for each in messages)
-
-
-def is_removal_held(since: datetime | None, kyma: ObjectMeta) -> bool:
-    """Tell whether a removal that waits since then has to wait for this Kyma."""
-    return since is not None and not is_continued(since, continued_at(kyma))
-
-
-def continued_removal(since: datetime | None, kyma: ObjectMeta, now: datetime) -> datetime | None:
-    """Return since when the removal of a module waited that an operator has just continued; None for any other."""
-    until = continued_at(kyma)
-    is_recent = until is not None and now - until < timedelta(seconds=AT_ONCE_SECONDS)
-    return since if is_recent and is_continued(since, until) else None
-
-
-def removal_waits_for(kyma: str) -> str:
-    """Return what a removal waits for."""
-    return f"an operator's word: klm continue {kyma} (one change removes the module from very many clusters)"
 
 
 def deletion_continued(change: Change[Kyma]) -> bool:

@@ -42,7 +42,7 @@ from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.waves import wave_of
-from lifecycle_manager.skr.brake import max_changed
+from lifecycle_manager.skr.removals import max_changed
 from lifecycle_manager_api import (
     ChannelVersion,
     Kyma,
