@@ -287,7 +287,7 @@ async def test_connections_without_any_request_keep_nobody_out(served: Served) -
     silent = [await served.connect() for _ in range(BOUNDS.connections)]
     assert await is_served(served)
     assert await is_closed(silent[0][0])
-    assert served.refusals == 0
+    assert served.refusals == 1, "its first request may have been on its way"
 
 
 async def test_connection_above_the_maximum_replaces_the_one_that_is_idle_longest(served: Served) -> None:
@@ -298,7 +298,7 @@ async def test_connection_above_the_maximum_replaces_the_one_that_is_idle_longes
         await reader.readuntil(b"ok")
     assert await is_served(served)
     assert await is_closed(kept[1][0])
-    assert served.refusals == 0
+    assert served.refusals == 1, "its next request may have been on its way"
     for reader, writer in (kept[0], *kept[2:]):
         writer.write(REQUEST)
         assert b"200 OK" in await reader.readuntil(b"ok")

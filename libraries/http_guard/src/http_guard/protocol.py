@@ -52,7 +52,8 @@ class Bounds:
 class GuardedProtocol(HttpToolsProtocol):
     """Closes a connection with a slow request or with a head that is too large, and idle ones above the maximum number.
 
-    While all others are busy, a new connection above the maximum number is refused, and `on_refusal` is called.
+    While all others are busy, a new connection above the maximum number is refused. `on_refusal` is called for each
+    that is closed for their number: on an idle one, too, a request may be on its way, which clients do not repeat.
     """
 
     def __init__(
@@ -74,10 +75,11 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # the signature of uvicorn
         """Accept the connection; if there are too many, close the longest idle one, or this one if all are busy."""
         super().connection_made(transport)
-        if len(self.connections) > self._bounds.connections and not close_longest_idle(self.connections):
+        if len(self.connections) > self._bounds.connections:
             self._on_refusal()
-            transport.abort()
-            return
+            if not close_longest_idle(self.connections):
+                transport.abort()
+                return
         self.idle_since = self.loop.time()
         self._start_deadline()
 
