@@ -176,7 +176,7 @@ async def test_list_that_a_registry_does_not_send_whole_is_not_taken_for_empty(r
         await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
 
 
-async def test_list_without_end_is_given_up() -> None:
+async def test_no_more_than_fifty_pages_of_a_list_are_read() -> None:
     async with blob_server() as server:
         server.blobs[DIGEST], server.following = listed(), {DIGEST: DIGEST}
         registries = Registries()

@@ -113,8 +113,11 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
             yield
             for task in serving:
                 task.cancel()
-    except* Exception as failed:  # noqa: BLE001 - all of them are raised again
-        raise failed.exceptions[0] from None
+    except* Exception as failed:  # noqa: BLE001 - the first is raised again, with the others as notes
+        first, *others = failed.exceptions
+        for each in others:
+            first.add_note(str(each))
+        raise first from None
     finally:
         await asyncio.gather(*(cluster.stop() for cluster in clusters))
 
