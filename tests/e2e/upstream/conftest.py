@@ -46,12 +46,16 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def maintenance_policy(today: int) -> dict[str, Any]:
-    """Return a policy by which a window is open in Asia at any time, and elsewhere on none of the next two days."""
-    later = [DAYS[(today + 3) % 7]]
-    always, elsewhere = (
-        {"days": days, "begin": "00:00:00+00:00", "end": "00:00:00+00:00"} for days in ([*DAYS], later)
-    )
-    return {"rules": [{"match": {"region": "asia"}, "windows": [always]}], "default": elsewhere}
+    """Return a policy by which a window is open in Asia at any time, and elsewhere on none of the next two days.
+
+    A window counts until 20 minutes before its end, so one that begins at noon is open where the other is about to end.
+    """
+
+    def window(hour: int, *days: str) -> dict[str, Any]:
+        return {"days": days, "begin": f"{hour:02}:00:00+00:00", "end": f"{hour:02}:00:00+00:00"}
+
+    always = [window(hour, *DAYS) for hour in (0, 12)]
+    return {"rules": [{"match": {"region": "asia"}, "windows": always}], "default": window(0, DAYS[(today + 3) % 7])}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -16,6 +16,7 @@ from tests.integration.charts.clusters import HelmClusters
 from tests.integration.compatibility.conftest import PRESENT, Fleet, Version
 from tests.klm import run_klm, run_klm_process
 from tests.users import at_work
+from tests.waiting import eventually
 
 USERS = 2
 PAUSE = 0.1  # without it they take all of the machine from the releases that are installed meanwhile
@@ -66,6 +67,11 @@ async def test_change_is_in_force_with_one_part_former(fleet: Fleet, part: str) 
 
 async def _assert_klm_reads_the_control_plane(version: Version, world: HelmClusters) -> None:
     run = run_klm if version is PRESENT else partial(run_klm_process, program=version.klm)
+
+    async def is_ready() -> bool:
+        return (await world.kcp.get(KYMAS, "demo", names.KCP_NAMESPACE)).status.state == "Ready"
+
+    await eventually(is_ready, what="the modules of the version that is installed")
     for command in READING:
         output = await run(world.walkthrough.environment.kcp_kubeconfig, *command)
         expected = "1 Ready" if command == ("status",) else "demo"

@@ -29,6 +29,16 @@ from tests.unit.module_cr_status.clusters import (
     status_properties,
 )
 
+ATOMIC = {each: value for each, value in status_properties()["conditions"].items() if "list" not in each}
+"""Conditions that have one owner, as Telemetry's."""
+OF_OPERATOR = {
+    "type": "Healthy",
+    "status": "False",
+    "reason": "NotYet",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
 
 @pytest.fixture
 async def bare(simulation: Simulation) -> AsyncIterator[Statuses]:
@@ -141,6 +151,30 @@ async def test_operator_that_begins_to_write_takes_the_status_over(world: Status
     await world.operator_writes({"state": "Warning"})
     await world.in_force("10.1.0.0/16")
     assert await world.status() == {"state": "Warning"}
+
+
+async def test_operator_keeps_no_condition_of_ours_among_its_own(bare: Statuses) -> None:
+    """It writes the conditions that it finds with its own, as those with `SetStatusCondition` do."""
+    await bare.install(crd({"state": {"type": "string"}, "conditions": ATOMIC}))
+    await bare.in_force("10.0.0.0/8")
+    ours = (await bare.status())["conditions"]
+    await bare.operator_writes({"state": "Warning", "conditions": [*ours, OF_OPERATOR]})
+    await bare.in_force("10.1.0.0/16")
+    assert await bare.status() == {"state": "Warning", "conditions": [OF_OPERATOR]}
+
+
+async def test_state_that_the_kind_requires_stays_with_an_operator(bare: Statuses, simulation: Simulation) -> None:
+    document = crd({"state": {"type": "string"}, "conditions": ATOMIC})
+    document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["required"] = ["state"]
+    await bare.install(document)
+    await bare.in_force("10.0.0.0/8")
+    written = {"state": "Ready", "conditions": [OF_OPERATOR]}
+    await bare.operator_writes(written)
+    await bare.in_force("10.1.0.0/16")
+    assert await bare.status() == written
+    writes = len(simulation.requests(is_status_write))
+    await bare.in_force("10.2.0.0/16")
+    assert len(simulation.requests(is_status_write)) == writes
 
 
 async def test_object_created_again_never_gets_the_status_of_its_predecessor(world: Statuses) -> None:

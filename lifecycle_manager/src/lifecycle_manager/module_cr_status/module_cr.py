@@ -1,6 +1,7 @@
 """A Module CR in its SKR: the status that Lifecycle Manager wrote is read and written. Users decide about the rest."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from kube_runtime import (
     UNDECODABLE,
     Client,
     EventRecorder,
+    Invalid,
     JsonLimits,
     JsonObject,
     KindUnknown,
@@ -38,6 +40,7 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 class ModuleCrMetadata(msgspec.Struct, rename="camel"):
     uid: str = ""
+    resource_version: str = ""
     deletion_timestamp: str | None = None
     managed_fields: list[_Managed] = []
 
@@ -55,6 +58,12 @@ class ModuleCrHead(msgspec.Struct, frozen=True):
         named = {name: raw for name, raw in (self.status or {}).items() if f"f:{name}" in owned}
         small = {name: raw for name, raw in named.items() if len(bytes(raw)) <= MAX_STATUS_BYTES}
         return only_owned({name: msgspec.json.decode(raw) for name, raw in small.items()}, owned)
+
+    def conditions(self) -> list[Any]:
+        """Return the conditions of all field managers. Raises msgspec.DecodeError, RecursionError."""
+        raw = bytes((self.status or {}).get("conditions", b""))
+        found = msgspec.json.decode(raw) if 0 < len(raw) <= MAX_STATUS_BYTES else None
+        return found if isinstance(found, list) else []
 
 
 def _owned(fields: Any) -> Fields:
@@ -85,6 +94,7 @@ class ModuleCrInSkr:
             raw = await self.client.get_undecoded(self.resource, self.reference.name, namespace, limits=MODULE_CR)
             found = msgspec.json.decode(raw, type=ModuleCrHead)
             found.written()
+            found.conditions()
         except (ResponseInvalid, *UNDECODABLE):
             return None  # as module_config says
         return found if found.metadata.uid == self.reference.uid else None
@@ -104,6 +114,27 @@ class ModuleCrInSkr:
             force=False,
             subresource="status",
         )
+
+    async def withdraw(self, fields: Fields) -> None:
+        """Remove what is left of fields that were written, but for what the kind requires. Raises KubeError.
+
+        Operators write the conditions that they find with their own, and are the owner of both.
+        """
+        with suppress(Invalid):
+            await self.apply_status({})
+        head, ours = await self.read(), fields.get("conditions", ())
+        conditions = head.conditions() if head is not None else []
+        left = [each for each in conditions if each not in ours]
+        if head is not None and left != conditions:
+            metadata = {"resourceVersion": head.metadata.resource_version}
+            await self.client.merge_patch(
+                self.resource,
+                self.reference.name,
+                {"metadata": metadata, "status": {"conditions": left}},
+                self.reference.namespace or None,
+                field_manager=MODULE_CR_STATUS_MANAGER,
+                subresource="status",
+            )
 
     async def record(self, events: EventRecorder, event: ModuleCrEvent) -> None:
         """Write an Event about it in the SKR."""
