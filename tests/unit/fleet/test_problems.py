@@ -42,7 +42,14 @@ def test_each_error_says_what_to_do(error: Exception, advice: str) -> None:
     assert line.isprintable()
 
 
-@pytest.mark.parametrize("error", [Invalid(422, "Invalid", "spec.channel is wrong"), KubeError("a nested list")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid(422, "Invalid", "spec.channel is wrong"),
+        Forbidden(403, "Forbidden", 'admission webhook "a" denied the request: not on a Friday'),
+        KubeError("a nested list"),
+    ],
+)
 def test_what_a_second_try_cannot_mend_does_not_ask_for_one(error: Exception) -> None:
     assert line_for(error) == str(error)
 

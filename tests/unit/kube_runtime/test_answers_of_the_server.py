@@ -63,7 +63,7 @@ def in_http_time(seconds: int) -> str:
 
 
 def status(code: int, reason: str, **more: Any) -> bytes:
-    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "said so", **more}).encode()
+    return json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "said so"} | more).encode()
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,24 @@ def test_refusal_becomes_the_exception_of_its_name(code: int, reason: str, kind:
     assert isinstance(error, ApiError)
     assert type(error) is kind
     assert (error.status, error.reason, str(error)) == (code, reason, f"said so ({code} {reason})")
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 405, 409, 410, 413, 429, 500, 503])
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "a.example.com" denied the request: configmaps "other" not found',
+        "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: log in first",
+    ],
+)
+def test_denial_by_a_webhook_or_policy_is_one_whatever_its_code(code: int, message: str) -> None:
+    details = {"name": "other", "kind": "configmaps"}
+    for reason in ("AlreadyExists", "NotFound"):
+        error = error_from_answer(code, status(code, reason, message=message, details=details))
+
+        assert type(error) is Forbidden
+        assert error.is_denied
+        assert str(error) == f"{message} ({code} {reason})"
 
 
 def test_causes_name_the_fields() -> None:

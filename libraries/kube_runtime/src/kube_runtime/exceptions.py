@@ -8,7 +8,7 @@ KubeError
 ├── ApiError                 the API server refused the request
 │   ├── BadRequest           400
 │   ├── Unauthorized         401
-│   ├── Forbidden            403
+│   ├── Forbidden            403, and any code by which a webhook or policy denies a request, other than 422
 │   ├── NotFound             404, there is no such object
 │   ├── NotServed            404, the server serves nothing at this path
 │   │   └── KindUnknown      it serves no such kind, in this version or with this scope
@@ -30,6 +30,7 @@ TriggerMistaken              a function of a controller or an operator takes som
 AddressUnusable              an address of the program itself is in use, or is none of this machine
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -37,6 +38,8 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=BaseException)
 
 
+DENIED = re.compile(r"\bdenied (?:the )?request\b|\b(?:exceeded|failed) quota: |because it is being terminated")
+"""In refusals of a webhook, policy, quota or dying namespace. The code of a webhook is any that its author chose."""
 MAX_MESSAGE_LENGTH = 1_000
 MAX_CAUSES, MAX_CAUSE_LENGTH = 200, 2_000
 
@@ -124,7 +127,12 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The server knows who is asking, and they may not."""
+    """The server knows who is asking, and they may not, or nobody may."""
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether a webhook, policy, quota or dying namespace refused the request, and no right is missing."""
+        return DENIED.search(self.message) is not None
 
 
 class NotFound(ApiError):

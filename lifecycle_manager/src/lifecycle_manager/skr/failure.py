@@ -1,6 +1,5 @@
 """Errors of a reconcile, mostly of access to an SKR, as the reason and message of a condition."""
 
-import re
 from dataclasses import dataclass
 
 from kube_runtime import ClusterUnreachable, Forbidden, KubeError, ObjectUnreadable, Unauthorized, conversion_failure
@@ -9,8 +8,6 @@ from lifecycle_manager.skr.access import ClusterClaimed, SkrAccessError, SkrUnre
 
 INTERNAL_ERROR = "InternalError"
 """The reason of an exception that nothing foresaw."""
-_DENIED = re.compile(r"\bdenied (?:the )?request\b|\b(?:exceeded|failed) quota: |because it is being terminated")
-"""In a 403 of a webhook, policy, quota or dying namespace of the cluster, and not in that of a missing right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ def failure_of(error: Exception) -> SkrFailure:
             return SkrFailure(
                 "SKRUnauthorized", f"the cluster refuses the credentials of the access Secret: {error}", True
             )
-        case Forbidden() if not _DENIED.search(error.message):
+        case Forbidden() if not error.is_denied:
             return SkrFailure("SKRForbidden", f"the credentials of the access Secret lack a right: {error}", True)
         case ClusterUnreachable():
             return SkrFailure(

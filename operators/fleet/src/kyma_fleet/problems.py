@@ -57,6 +57,8 @@ def line_for(error: Exception) -> str:
 
 
 def _advice(error: Exception) -> str:
+    if isinstance(error, Forbidden) and error.is_denied:
+        return ""
     if isinstance(error, Forbidden) and error.details.get("kind") == "secrets":
         return SECRETS
     return next((advice for kind, advice in ADVICE.items() if isinstance(error, kind)), "")

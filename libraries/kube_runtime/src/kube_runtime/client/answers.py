@@ -5,7 +5,8 @@ be trusted.
 
 What is said with 404 decides about deletions, so only the answers of an API server count: a Status that names an object
 says that it does not exist; a Status that names none, or the text of a Go server, says that nothing is served at a
-path. Any other page, as gateways have in front of a server that is away, says nothing.
+path. Any other page, as gateways have in front of a server that is away, says nothing. Nor does the code by which an
+admission webhook or policy denies a request, which is any that its author chose.
 """
 
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from kube_runtime.exceptions import (
+    DENIED,
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -98,6 +100,8 @@ def _error(code: int, status: _Status, retry_after: float | None) -> ApiError:
     kind = AlreadyExists if status.reason == "AlreadyExists" else _BY_CODE.get(code)
     if kind is NotFound and not (status.details or {}).get("name"):
         kind = NotServed
+    if kind is not Invalid and DENIED.search(status.message):
+        kind = Forbidden
     if code == 500 and status.message.startswith(_OF_CONTENT):
         kind = Invalid
     if code == 500 and any(each in status.message for each in _OF_SIZE):
