@@ -19,6 +19,7 @@ from tests.waiting import eventually
 from tests.watcher_process import CA, write_leaf
 
 ADMISSION = "admissionregistration.k8s.io/v1"
+ROLE_BINDING = "rbac.authorization.k8s.io/v1"
 LABELS = {"owned-by": "the-tests"}
 CODES = {401: "Unauthorized", 404: "NotFound", 409: "AlreadyExists", 429: "TooManyRequests"}
 
@@ -44,6 +45,16 @@ def webhook(name: str, host: str, selector: JsonObject, rules: list[JsonObject])
     }
     kind = "ValidatingWebhookConfiguration"
     return {"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "webhooks": [called]}
+
+
+def policy(name: str, selector: JsonObject, rules: list[JsonObject], **validation: str) -> list[JsonObject]:
+    constraints = {"namespaceSelector": selector, "resourceRules": rules}
+    spec = {"matchConstraints": constraints, "validations": [{"expression": "false", **validation}]}
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    return [
+        {"apiVersion": ADMISSION, "kind": f"ValidatingAdmissionPolicy{part}", "metadata": {"name": name}, "spec": each}
+        for part, each in (("", spec), ("Binding", bound))
+    ]
 
 
 @asynccontextmanager
@@ -100,3 +111,27 @@ async def test_object_that_may_not_be_deleted_is_not_gone_whatever_the_code(
     assert (type(failed.cause), failed.error) == (Forbidden, f"{denial} ({code} {CODES[code]})")
     assert removed.inventory == applied.inventory
     assert (await client.get(CONFIG_MAPS, "kept", namespace))["metadata"]["name"] == "kept"
+
+
+async def test_object_that_a_policy_protects_is_not_deleted_to_be_changed(client: Client, namespace: str) -> None:
+    def binding(**labels: str) -> str:
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+        metadata = {"name": "kept", "namespace": namespace, "labels": labels}
+        return as_text({"apiVersion": ROLE_BINDING, "kind": "RoleBinding", "metadata": metadata, "roleRef": reference})
+
+    resource = await client.mapper.resource(ROLE_BINDING, "RoleBinding")
+    applied = await applier(client).apply(parsed(binding()))
+
+    async def written() -> None:
+        patch = {"metadata": {"labels": {"x": "y"}}}
+        await client.merge_patch(resource, "kept", patch, namespace, field_manager="probe", dry_run=True)
+
+    before = await client.get(resource, "kept", namespace)
+    matched = selected(namespace, "rolebindings", "CREATE", "UPDATE", group="rbac.authorization.k8s.io")
+    why = "role bindings cannot be changed here"
+    documents = policy(f"denies-{namespace}", matched["selector"], matched["rules"], message=why)
+    async with in_force(client, documents, written):
+        refused = await applier(client).apply(parsed(binding(version="2")), applied.inventory)
+
+    assert why in str(refused.failed[0].error)
+    assert await client.get(resource, "kept", namespace) == before

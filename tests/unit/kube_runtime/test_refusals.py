@@ -64,6 +64,11 @@ def test_field_is_immutable_however_long_the_value_is_that_the_server_quotes() -
     assert explained(error) == "spec.template: field is immutable"
 
 
+def test_policy_that_refuses_changes_makes_no_field_immutable() -> None:
+    error = invalid(("", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: roles cannot be changed"))
+    assert immutable_fields(error) == ()
+
+
 def test_cause_that_the_server_gives_twice_is_told_once() -> None:
     assert explained(invalid(("a", "no"), ("b", "no"), ("a", "no"))) == "a: no; b: no"
 

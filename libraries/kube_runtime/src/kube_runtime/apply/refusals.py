@@ -47,8 +47,11 @@ def conversion_failure(error: Exception) -> str | None:
 
 
 def immutable_fields(error: Invalid) -> tuple[str, ...]:
-    """Return the fields that may not be changed, where nothing else is wrong with an object; none otherwise."""
-    if not error.causes or not all(_UNCHANGEABLE.search(each.message) for each in error.causes):
+    """Return the fields that may not be changed, where nothing else is wrong with an object; none otherwise.
+
+    An admission policy names none: what it refuses to change is not to be deleted instead.
+    """
+    if not error.causes or not all(each.field and _UNCHANGEABLE.search(each.message) for each in error.causes):
         return ()
     return tuple(dict.fromkeys(each.field for each in error.causes))
 
