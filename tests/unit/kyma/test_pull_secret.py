@@ -120,6 +120,18 @@ async def test_cluster_whose_quota_refuses_it_keeps_its_modules_and_says_why() -
         assert await password(world) == "first"
 
 
+async def test_copy_stays_where_a_policy_refuses_to_write_it() -> None:
+    async with introduced() as world:
+        why = "ValidatingAdmissionPolicy 'labels' with binding 'all' denied request: the label team is missing"
+        denied = Refused(422, "Invalid", f"secrets is forbidden: {why}", {"causes": [{"message": why}]})
+        is_refused = Refuse(lambda request: request.verb != "delete" and writes_secrets(request), refused=denied)
+        world.clock.advance(300)
+        with world.cluster("demo").ruled_by(is_refused):
+            await world.reconcile()
+            assert "the label team is missing" in (await synced(world)).message
+            assert await password(world) == "first"
+
+
 async def test_secret_that_kcp_does_not_have_is_awaited() -> None:
     async with introduced(with_secret=False) as world:
         condition = await synced(world)

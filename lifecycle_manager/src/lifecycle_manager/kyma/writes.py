@@ -20,6 +20,7 @@ from kube_runtime import (
     Manager,
     NotFound,
 )
+from kube_runtime.apply.refusals import immutable_fields
 from kube_runtime.finalizers import remove_finalizers as remove_finalizers_of
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import (
@@ -135,7 +136,9 @@ class KymaWrites:
         try:
             try:
                 await skr.apply(SECRETS, known.name, document, namespace, field_manager=FIELD_MANAGER)
-            except Invalid:  # it is of another type, or was made immutable by somebody
+            except Invalid as refusal:
+                if not immutable_fields(refusal):  # of another type, or somebody made it immutable
+                    raise
                 await skr.delete(SECRETS, known.name, namespace)
                 await skr.apply(SECRETS, known.name, document, namespace, field_manager=FIELD_MANAGER)
         except ApiError as error:
