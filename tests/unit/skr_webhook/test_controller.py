@@ -13,6 +13,7 @@ from kube_runtime import (
     ALONE,
     ClusterUnreachable,
     Controller,
+    Forbidden,
     KubeError,
     Manager,
     NotFound,
@@ -22,7 +23,7 @@ from kube_runtime import (
     Sharding,
 )
 from kube_runtime.sharding import Alone
-from kube_simulation import Drop, Refuse, is_write
+from kube_simulation import Drop, Refuse, Refused, is_write
 from kyma_certs import create_ca
 from lifecycle_manager import skr_webhook, watcher_certificates
 from lifecycle_manager.contract.conditions import is_event_path_faulty
@@ -334,6 +335,25 @@ async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
         assert condition is not None
         assert condition.reason == "Removed"
+
+
+async def test_watcher_that_may_not_be_deleted_says_why() -> None:
+    async with world_with_kyma() as world, process(world) as one:
+        one.event()
+        await one.turn()
+        await world.kcp.delete(KYMAS, "demo", KCP)
+        await world.reconcile(times=2)
+        denied = Refused(403, "Forbidden", 'admission webhook "keep.example.com" denied the request: it is in use')
+        with (
+            world.cluster("demo").ruled_by(Refuse(lambda it: it.verb == "delete", refused=denied)),
+            pytest.raises(Forbidden),
+        ):
+            await one.turn()
+        condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
+        assert condition is not None
+        assert "it is in use" in condition.message
+        await one.turn()
+        assert not await has_webhook(world)
 
 
 async def test_ca_in_the_access_secret_is_that_of_the_clients_which_the_watcher_answers() -> None:

@@ -150,8 +150,9 @@ class SkrWatcher:
         return self.later(seen, seen.timers.with_path(sending.sent(seen.now, write=write)))
 
     async def delete(self) -> tuple[InventoryEntry, ...]:
-        """Delete the Watcher's objects, and those of the former version; return what is still there."""
+        """Delete the Watcher's objects, and those of the former version; return what is left. Raises KubeError."""
         removed = await (await self.objects()).applier.delete((*INVENTORY, *marks().watcher_objects))
+        removed.raise_first_failure()
         return removed.inventory
 
     def later(self, seen: WatcherSnapshot, timers: Timers | None = None) -> WatcherSnapshot:
