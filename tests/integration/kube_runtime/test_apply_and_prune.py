@@ -87,6 +87,28 @@ async def test_job_that_deletes_itself_once_it_is_done_runs_once(client: Client,
     assert [each.action for each in changed.outcomes] == ["created"]
 
 
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["same cluster", "other cluster"])
+async def test_job_that_has_deleted_itself_does_not_run_again_for_another_process(
+    client: Client, namespace: str, is_replaced: bool
+) -> None:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x:1"}]}
+    spec = {"ttlSecondsAfterFinished": 0, "template": {"spec": pod}}
+    metadata = {"name": "once", "namespace": namespace}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    objects = parse_objects(as_text(job, config_map("a", namespace, x="1")))
+    first = await applier(client).apply(objects)
+    await client.delete(await client.mapper.resource("batch/v1", "Job"), "once", namespace)
+    if is_replaced:
+        await client.delete(CONFIG_MAPS, "a", namespace)
+
+    second = applier(client)
+    again = await second.apply(objects, first.inventory, repeated=True)
+    later = await second.apply(objects, first.inventory)
+
+    assert actions(again) == dict.fromkeys(("once", "a"), "created" if is_replaced else "unchanged")
+    assert actions(later) == dict.fromkeys(("once", "a"), "unchanged")
+
+
 async def test_drift_is_corrected_and_a_change_of_status_is_none(client: Client, namespace: str) -> None:
     applies = applier(client)
     objects = parse_objects(as_text(config_map("a", namespace, x="1")))

@@ -131,6 +131,26 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
     assert await brought(world) == set()
 
 
+@pytest.mark.parametrize("is_upgraded", [False, True])
+async def test_job_that_has_deleted_itself_runs_again_with_a_new_version_alone(
+    world: Modules, *, is_upgraded: bool
+) -> None:
+    def job(image: str) -> Document:
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": f"once:{image}"}]}
+        spec = {"ttlSecondsAfterFinished": 0, "template": {"spec": pod}}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": SKR}, "spec": spec}
+
+    jobs = await world.skr.mapper.resource("batch/v1", "Job")
+    await world.want([config_map("rose"), job("1")])
+    await world.reconcile()
+    await world.skr.delete(jobs, "once", SKR)
+    await world.restart()
+    if is_upgraded:
+        await world.want([config_map("rose"), job("2")])
+    await world.reconcile(KEY, ReadScope.EVERYTHING)
+    assert bool((await world.skr.list(jobs, SKR)).items) == is_upgraded
+
+
 async def test_module_on_its_way_is_read_soon_and_less_often_the_longer_it_takes(world: Modules) -> None:
     deployment = next(each for each in operator("garden", "1.0.0") if each["kind"] == "Deployment")
     await world.want([deployment])

@@ -87,13 +87,14 @@ class SkrObjects:
         namespaces: tuple[str, ...] = (),
         found: frozenset[Identity] = frozenset(),
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
+        repeated: bool = False,
     ) -> ApplyResult:
         """Apply objects and delete none: those that only the inventory names are kept, see `prune`.
 
         Without `recheck` only objects with another document than before are requested; with identities in it these are
         requested too. `new` objects were not in the inventory before this reconcile. `namespaces` are created before
         where they are missing. They are not a part of the set: others may use them by the time it is deleted. `found`
-        objects existed before the set: they are never deleted to be created anew.
+        objects existed before the set: they are never deleted to be created anew. `repeated`: see `Applier.apply`.
         """
         for name in sorted(set(namespaces).difference(self.namespaces)):  # they belong to no set
             namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
@@ -101,7 +102,14 @@ class SkrObjects:
                 await self.skr.create(NAMESPACES, namespace, field_manager=FIELD_MANAGER)
             self.namespaces = (*self.namespaces, name)
         result = await self.applier.apply(
-            map(_without_owners, objects), inventory, new=new, prune=False, recheck=recheck, leave=leave, found=found
+            map(_without_owners, objects),
+            inventory,
+            new=new,
+            prune=False,
+            recheck=recheck,
+            leave=leave,
+            found=found,
+            repeated=repeated,
         )
         if result.failed:
             self.namespaces = ()  # somebody may have deleted one

@@ -91,6 +91,7 @@ class ObjectSet(Generic[Owner]):
     - `inventory`: what is in the SKR or may be; `found` what of that, and of what is wanted, existed before
     - `wanted`: what an apply may create, as the SKR resolves it
     - `others`: the other owners that may have the same objects, as read last
+    - `is_repeated`: all of it was applied before, in the present generation
     - `parts`: what the reconcile has begun to do
     """
 
@@ -102,6 +103,7 @@ class ObjectSet(Generic[Owner]):
     found: frozenset[Identity] = field(init=False)
     wanted: frozenset[InventoryEntry] = frozenset()
     others: tuple[Holder, ...] = ()
+    is_repeated: bool = False
     parts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -154,6 +156,8 @@ class ObjectSet(Generic[Owner]):
         otherwise users may have created meanwhile what was refused. Raises KubeError or SkrAccessError.
         """
         with self.part("ResolveObjects"):
+            resource = self.seen.resource
+            self.is_repeated = is_complete and resource.status.observed_generation == resource.metadata.generation
             self.request.state.claim(objects)  # before the first await
             in_skr = await self.objects()
             applier = in_skr.applier
@@ -213,6 +217,7 @@ class ObjectSet(Generic[Owner]):
                 namespaces=namespaces,
                 found=self.found,
                 leave=partial(is_managed_by_another, others=self.others),
+                repeated=self.is_repeated,
             )
             refused: tuple[InventoryEntry, ...] = without(new, result.inventory)
             result = replace(result, inventory=tuple(sorted({*result.inventory, *refused})))

@@ -96,6 +96,7 @@ class Applier:
         recheck: bool | Collection[Identity] = True,
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
         found: Collection[Identity] = (),
+        repeated: bool = False,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
 
@@ -108,6 +109,8 @@ class Applier:
         it. It is called only where the document has not changed.
         `found` are objects that existed before anything of the set was applied: they are never deleted to be created
         anew.
+        `repeated`: all of it was applied as it is, perhaps by another process. A Job that removes itself has run then,
+        if nothing of what comes before it is gone.
         Raises nothing for a single object: its outcome has the error, as has every outcome if the cluster can't be
         reached.
         """
@@ -119,6 +122,7 @@ class Applier:
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
             done = await concurrently(lambda number: self._bring(wanted[number], terms), members)
             outcomes.update(zip(members, done, strict=True))
+            terms.has_run = repeated and all(each.action != "created" for each in outcomes.values())
             terms.refused.update(_kind_defined_in(wanted[n]) for n in members if _is_crd_that_failed(outcomes[n]))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = _left_over(applied, inventory)
@@ -257,7 +261,8 @@ class Applier:
                 if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
                     before = await wait_established(self._client, resource, before)
                 return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
-            if before is None and same and removes_itself(document):
+            if before is None and (same or terms.has_run) and removes_itself(document):
+                self._memory.remember(entry, digest, {"metadata": {}}, self._field_manager)
                 return ObjectOutcome(entry, wanted.index, "unchanged")
         is_known = entry.identity in terms.known or self._memory.knows(entry)
         may_delete = entry.identity not in terms.found
@@ -320,11 +325,12 @@ class Applier:
         return way_out(entry, wanted.document, fields, self._recreate_annotation) if fields else explained(error)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class _Terms:
     """What one apply goes by, see `Applier.apply`.
 
     `written`: what the server has written of it, whatever failed then. `refused`: the kinds whose CRD has failed.
+    `has_run`: what removes itself was applied before.
     """
 
     known: Collection[Identity]
@@ -332,6 +338,7 @@ class _Terms:
     leave: Callable[[InventoryEntry, JsonObject], bool]
     found: Collection[Identity]
     written: set[Identity] = field(default_factory=set)
+    has_run: bool = False
     refused: set[tuple[str, str]] = field(default_factory=set)
 
     def rechecks(self, entry: InventoryEntry) -> bool:
