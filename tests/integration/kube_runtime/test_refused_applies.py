@@ -331,6 +331,33 @@ def claim(namespace: str, mode: str) -> Document:
     return wanted
 
 
+@pytest.mark.parametrize("size", ["2Gi", "8Gi"])
+async def test_volume_that_a_user_has_expanded_stays_as_large_and_gets_the_rest(
+    client: Client, namespace: str, size: str
+) -> None:
+    wanted, storage_class = claim(namespace, "ReadWriteOnce"), f"expandable-{namespace}"
+    wanted["spec"]["storageClassName"] = storage_class
+    expandable = document("storage.k8s.io/v1", "StorageClass", name=storage_class, allowVolumeExpansion=True)
+    (await apply(client, expandable | {"provisioner": "example.com/none"})).raise_first_failure()
+    (await apply(client, wanted)).raise_first_failure()
+    await edit(client, wanted, {"spec": {"volumeName": "some"}}, "kube-controller-manager")
+    resource = await client.mapper.resource("v1", "PersistentVolumeClaim")
+    status = {"status": {"phase": "Bound", "capacity": {"storage": "5Gi"}}}
+    await client.merge_patch(resource, wanted["metadata"]["name"], status, namespace, subresource="status")
+    await edit(client, wanted, {"spec": {"resources": {"requests": {"storage": "5Gi"}}}})
+    wanted["metadata"]["labels"] = {"version": "2"}
+    wanted["spec"]["resources"]["requests"]["storage"] = size
+    made = applier(client)
+
+    first = await made.apply(parsed(as_text(wanted)))
+    second = await made.apply(parsed(as_text(wanted)), first.inventory)
+
+    assert [each.action for each in (*first.outcomes, *second.outcomes)] == ["changed", "unchanged"]
+    after = await live(client, wanted)
+    assert after["metadata"]["labels"]["version"] == "2"
+    assert after["spec"]["resources"]["requests"]["storage"] == ("8Gi" if size == "8Gi" else "5Gi")
+
+
 def with_volumes(namespace: str, service_name: str) -> Document:
     """Return a StatefulSet whose volumes are deleted with it."""
     wanted = stateful(namespace, service_name, **{RECREATE: "true"})

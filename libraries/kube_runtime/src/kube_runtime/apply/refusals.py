@@ -5,6 +5,7 @@ The server quotes whole values, as Go prints them, of hundreds of characters: th
 
 import re
 
+from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.exceptions import ApiError, Conflict, Invalid, StatusCause
 
 _UNCHANGEABLE = re.compile(
@@ -15,6 +16,7 @@ _UNCHANGEABLE = re.compile(
 _VALUE = re.compile(r"^(?:Invalid value|Unsupported value|Duplicate value|Too long|Too many): ")
 _QUOTED = re.compile(r'^(?:"(?:[^"\\]|\\.)*"|[^\s{\["]+|\{.*\}|\[.*\]): (?=\S)', re.DOTALL)
 _MAX_QUOTED = 80
+_SIZE, _SMALLER = "spec.resources.requests.storage", "can not be less than"
 _CONVERSION = re.compile(
     r"conversion webhook for (?P<version>[^,\s]+), Kind=(?P<kind>[^,\s]+) failed: (?P<why>.+)", re.DOTALL
 )
@@ -54,6 +56,12 @@ def immutable_fields(error: Invalid) -> tuple[str, ...]:
     if not error.causes or not all(each.field and _UNCHANGEABLE.search(each.message) for each in error.causes):
         return ()
     return tuple(dict.fromkeys(each.field for each in error.causes))
+
+
+def is_shrunk(entry: InventoryEntry, error: Invalid) -> bool:
+    """Tell whether a claim is refused for nothing but a size that is less than that of its volume."""
+    is_claim, causes = (entry.group, entry.kind) == ("", "PersistentVolumeClaim"), error.causes
+    return is_claim and bool(causes) and all(each.field == _SIZE and _SMALLER in each.message for each in causes)
 
 
 def _cause(cause: StatusCause) -> str:
