@@ -23,7 +23,7 @@ from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
 from kube_runtime.apply.recreation import unchangeable, way_out
-from kube_runtime.apply.refusals import explained, immutable_fields
+from kube_runtime.apply.refusals import conversion_failure, explained, immutable_fields
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
@@ -173,11 +173,15 @@ class Applier:
         return tuple(sorted(entries.values()))
 
     async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
-        """Return those of these objects that exist; None for one that may not be read. Raises KubeError."""
+        """Return those of these objects that exist; None for one that may not be read, or that nobody converts.
+
+        What would serve its conversion may be among them. Raises KubeError.
+        """
         named = tuple(entries)
         found = await concurrently(self._look_up, named)
-        if failed := [each for each in found if isinstance(each, KubeError) and not isinstance(each, Forbidden)]:
-            raise failed[0]
+        for each in found:
+            if isinstance(each, KubeError) and not (isinstance(each, Forbidden) or conversion_failure(each)):
+                raise each
         present = ((entry, each) for entry, each in zip(named, found, strict=True) if each is not None)
         return {entry: None if isinstance(each, KubeError) else each for entry, each in present}
 
