@@ -107,7 +107,7 @@ PROVEN = {
     "lifecycle_manager/catalog_sync/controller.py bring": NOTHING + "the CRDs are applied, and all is written again",
     "lifecycle_manager/endpoints.py _register_webhooks": NOTHING + "the configuration is created again",
     "lifecycle_manager/istio/controller.py reconcile": BUILT_IN,
-    "lifecycle_manager/kyma/deletion/apply.py _kinds_of": NOTHING + "finalizers stay where they can't be removed",
+    "lifecycle_manager/kyma/deletion/apply.py _purge": NOTHING + "finalizers stay where they can't be removed",
     "lifecycle_manager/kyma/deletion/apply.py _apply_in_skr": GONE,
     "lifecycle_manager/kyma/deletion/apply.py _remove_crd": GONE,
     "lifecycle_manager/kyma/snapshot.py read_skr": "the Kyma by name, or no such kind by `kind_is_gone`",

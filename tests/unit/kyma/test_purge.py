@@ -3,11 +3,12 @@
 from typing import Any
 
 import msgspec
+import pytest
 
-from kube_runtime import Client, KubeconfigPolicy, Resource
-from kube_simulation import SimulatedCluster, serve_simulation
+from kube_runtime import Client, KubeconfigPolicy, Resource, ServerUnavailable
+from kube_simulation import Refuse, SimulatedCluster, serve_simulation
 from lifecycle_manager.kyma.deletion.apply import purge_finalizers
-from lifecycle_manager_api import Manifest
+from lifecycle_manager_api import Manifest, SyncResource
 from tests import builders
 from tests.waiting import is_gone
 
@@ -74,6 +75,43 @@ async def test_kind_is_read_in_a_version_that_is_served() -> None:
             await create(skr, THINGS, "going", deleted=True)
             await purge_finalizers(skr, [manifest_of_things()])
             assert await is_gone(skr.get(THINGS, "going", "default"))
+
+
+async def test_objects_are_purged_without_a_conversion_that_nobody_serves() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        document = definition(THINGS)
+        stored = document["spec"]["versions"][0]
+        document["spec"]["versions"] = [{**stored, "name": "v0", "storage": False}, stored]
+        cluster.create(document)
+        converted = Refuse(lambda request: "/apis/example.com/v0/" in request.path)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "going", deleted=True)
+            with cluster.ruled_by(converted):
+                await purge_finalizers(skr, [manifest_of_things()])
+            assert await is_gone(skr.get(THINGS, "going", "default"))
+
+
+async def test_object_that_may_not_be_changed_keeps_no_other_one() -> None:
+    async with serve_simulation() as simulation:
+        cluster = simulation.cluster("skr")
+        cluster.create(definition(THINGS), definition(OTHERS))
+        entry = {"group": "example.com", "version": "v1", "kind": "Other", "namespace": "default", "name": "going"}
+        async with await Client.from_kubeconfig(cluster.kubeconfig, policy=KubeconfigPolicy.permissive()) as skr:
+            await create(skr, THINGS, "refused", deleted=True)
+            await create(skr, OTHERS, "going", deleted=True)
+            parts: list[Manifest | SyncResource] = [
+                manifest_of_things(),
+                builders.sync_resource(status={"synced": [entry]}),
+            ]
+            with (
+                cluster.ruled_by(Refuse(lambda it: it.name == "refused" and it.is_write)),
+                pytest.raises(ServerUnavailable),
+            ):
+                await purge_finalizers(skr, parts)
+            assert await is_gone(skr.get(OTHERS, "going", "default"))
+            await purge_finalizers(skr, parts)
+            assert await is_gone(skr.get(THINGS, "refused", "default"))
 
 
 async def test_module_whose_kinds_are_gone_already_is_no_obstacle() -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, goes_with, read_kind
+from kube_runtime.apply.contents import kind_in
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
@@ -121,15 +122,9 @@ async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
     Of one that serves no version, in the version that it stores: its objects can't be listed. Raises KubeError.
     """
     try:
-        spec = (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, crd))["spec"]
+        return kind_in(await skr.get(CUSTOM_RESOURCE_DEFINITIONS, crd))
     except NotFound:
         return None
-    stored = next(each for each in spec["versions"] if each["storage"])
-    served = [each for each in spec["versions"] if each["served"]]
-    version = stored if stored in served or not served else served[0]
-    return Resource.dynamic(
-        spec["group"], version["name"], spec["names"]["kind"], spec["names"]["plural"], spec["scope"] == "Namespaced"
-    )
 
 
 async def read_manager(skr: Client, entry: InventoryEntry, live: JsonObject | None = None) -> ManagerView:

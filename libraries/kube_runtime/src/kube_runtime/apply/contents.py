@@ -7,6 +7,7 @@ listed is named as if it had objects.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -60,22 +61,26 @@ async def objects_of_crd(client: Client, crd: JsonObject, own: Collection[Identi
     """
     if condition_of(crd, "Established").get("status") != "True":
         return ()  # it was never served
-    spec = crd["spec"]
-    # A version that objects are stored in needs no conversion, by a webhook that may be gone.
-    served = sorted((each for each in spec["versions"] if each.get("served")), key=lambda each: not each.get("storage"))
-    if not served:
+    if not any(each.get("served") for each in crd["spec"]["versions"]):
         return ("objects that can't be listed, as none of its versions is served",)
-    kind, plural = spec["names"]["kind"], spec["names"]["plural"]
-    resource = Resource(
-        _Contained, spec["group"], served[0]["name"], kind, plural, namespaced=spec["scope"] == "Namespaced"
-    )
     return await _of_kinds(
         client,
-        [resource],
+        [replace(kind_in(crd), type=_Contained)],
         lambda resource, metadata: (
             _identity(resource, metadata) in own or goes_with(own, metadata.namespace, metadata.owner_references)
         ),
     )
+
+
+def kind_in(crd: JsonObject) -> Resource[Any]:
+    """Return the kind that a CRD defines, in a version that is served if one is.
+
+    If it can be in that which objects are stored in: it needs no conversion, by a webhook that may be gone.
+    """
+    spec = crd["spec"]
+    names, is_namespaced = spec["names"], spec["scope"] == "Namespaced"
+    version = min(spec["versions"], key=lambda each: (not each.get("served"), not each.get("storage")))
+    return Resource.dynamic(spec["group"], version["name"], names["kind"], names["plural"], is_namespaced)
 
 
 def goes_with(own: Collection[Identity], namespace: str, owner_references: Iterable[Any] | None) -> bool:

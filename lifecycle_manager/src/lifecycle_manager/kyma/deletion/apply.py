@@ -1,22 +1,24 @@
 """Carries out the steps of the deletion of a Kyma, each idempotent."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kube_runtime import (
+    ApiError,
     Client,
     Forbidden,
-    JsonObject,
+    InventoryEntry,
+    KindUnknown,
     NotFound,
     ObjectKey,
     Request,
-    Resource,
     Result,
     find_object,
     read_kind,
 )
+from kube_runtime.apply.contents import kind_in
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
@@ -125,38 +127,31 @@ async def _remove_crd(skr: Client) -> None:
 
 
 async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource]) -> None:
-    """Remove finalizers from objects of a module that no controller cleans up any more. Raises KubeError.
+    """Remove finalizers from objects of a module that no controller cleans up any more.
 
     Only objects that are being deleted are changed: those in inventories that did not exist before, and those of the
-    kinds whose CRDs are among these.
+    kinds whose CRDs are among these. Raises KubeError, that of one object once all were tried.
     """
+    failures: list[ApiError] = []
     for owner in owners:
-        await _purge_inventory(skr, owner)
-        async for resource in _kinds_of(skr, owner):
-            for item in (await skr.list(resource)).items:
-                if is_held(item):
-                    await strip_finalizers(skr, resource, item, owner)
-
-
-async def _purge_inventory(skr: Client, owner: Manifest | SyncResource) -> None:
-    for entry in own_inventory(owner):
-        if (found := await find_object(skr, entry)) is not None and is_held(found.live):
-            await strip_finalizers(skr, found.resource, found.live, owner)
-
-
-async def _kinds_of(skr: Client, owner: Manifest | SyncResource) -> AsyncIterator[Resource[JsonObject]]:
-    """Return the kinds that a Manifest's module defines."""
-    if not isinstance(owner, Manifest):
-        return
-    for entry in own_inventory(owner):
-        if is_crd(entry):
+        for entry in own_inventory(owner):
             try:
-                crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, entry.name)
-            except NotFound:
-                continue
-            spec = crd["spec"]
-            version = next((each["name"] for each in spec["versions"] if each["served"]), None)
-            if version is None:
-                continue
-            group, kind = spec["group"], spec["names"]["kind"]
-            yield Resource.dynamic(group, version, kind, spec["names"]["plural"], spec["scope"] == "Namespaced")
+                await _purge(skr, owner, entry)
+            except ApiError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+async def _purge(skr: Client, owner: Manifest | SyncResource, entry: InventoryEntry) -> None:
+    """Remove the finalizers of an object, of the CRD of a module after those of its objects."""
+    found = await find_object(skr, entry)
+    if found is None:
+        return
+    if isinstance(owner, Manifest) and is_crd(entry):
+        kind = kind_in(found.live)
+        with suppress(KindUnknown):  # it serves no version
+            for item in filter(is_held, (await skr.list(kind)).items):
+                await strip_finalizers(skr, kind, item, owner)
+    if is_held(found.live):
+        await strip_finalizers(skr, found.resource, found.live, owner)
