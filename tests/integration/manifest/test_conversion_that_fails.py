@@ -90,6 +90,12 @@ async def test_removal_says_which_conversion_fails_and_goes_on_when_it_is_served
     assert message.startswith(f"the conversion webhook of the CRD of Rose ({GROUP}) fails, so no object of that kind ")
     assert await world.state() == ("Deleting", "SKRConversionFailed")
 
+    await world.want([crd("v2"), config_map("operator", SKR, version="2")])
+    with pytest.raises(ServerUnavailable):
+        await world.reconcile()
+    assert (await world.skr.get(CONFIG_MAPS, "operator", SKR))["data"] == {"version": "2"}
+    assert await world.state() == ("Deleting", "SKRConversionFailed")
+
     served = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
     await world.skr.merge_patch(CRDS, f"roses.{GROUP}", served)
     await eventually(partial(waits_for_users, world), within=60)

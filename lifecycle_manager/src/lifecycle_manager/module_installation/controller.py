@@ -29,7 +29,9 @@ from kube_runtime import (
     Priority,
     Request,
     Result,
+    ServerUnavailable,
     TooManySteps,
+    conversion_failure,
 )
 from kube_runtime.controller.steps import MAX_STEPS
 from kyma_oci import SourceError
@@ -72,7 +74,7 @@ from lifecycle_manager.module_installation import ending, rules
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
-from lifecycle_manager.module_installation.plan import plan
+from lifecycle_manager.module_installation.plan import plan, upgrade
 from lifecycle_manager.module_installation.rendering import RenderedModule, Renderings
 from lifecycle_manager.module_installation.snapshot import (
     ManifestReader,
@@ -284,7 +286,14 @@ class ManifestReconciler:
             step = plan(seen)
             if isinstance(step, End):
                 return step
-            seen = await self.engine.take(module, seen, step)
+            try:
+                seen = await self.engine.take(module, seen, step)
+            except ServerUnavailable as error:
+                # A new version may serve a conversion. Nothing is deleted before what needs it was read.
+                is_begun = seen.removal is not None and seen.removal.objects_deleted
+                if conversion_failure(error) and not is_begun and (wanted := upgrade(seen)) is not None:
+                    await self.engine.take(module, seen, wanted)
+                raise
         raise TooManySteps(f"not removed after {MAX_STEPS} steps; the next would be {plan(seen)!r}")
 
 

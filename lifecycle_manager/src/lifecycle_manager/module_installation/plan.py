@@ -115,7 +115,7 @@ def _in_use(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDo
         return steps.ListUsersObjects(going, _own(seen, found), made)
     in_use, deleting = _configured(seen)
     is_blocked = bool(found.users_objects or found.default_crs or seen.module_configs)
-    if is_blocked and not (found.objects_deleted or found.upgraded) and (step := _upgrade(seen)) is not None:
+    if is_blocked and not (found.objects_deleted or found.upgraded) and (step := upgrade(seen)) is not None:
         return step
     if found.users_objects:
         waits_for = f"delete them first; they are deleted with the module: {listed(found.users_objects)}"
@@ -158,7 +158,7 @@ def _configured(seen: ManifestSnapshot) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(sorted(in_use)), tuple(sorted(deleting))
 
 
-def _upgrade(seen: ManifestSnapshot) -> steps.Upgrade | None:
+def upgrade(seen: ManifestSnapshot) -> steps.Upgrade | None:
     """Return the step towards the version that the Manifest names, as long as its removal is blocked.
 
     Whatever is wrong with that version, the removal goes on as soon as nothing blocks it.
