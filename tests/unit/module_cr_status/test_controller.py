@@ -161,6 +161,21 @@ async def test_operator_keeps_no_condition_of_ours_among_its_own(bare: Statuses)
     await bare.operator_writes({"state": "Warning", "conditions": [*ours, OF_OPERATOR]})
     await bare.in_force("10.1.0.0/16")
     assert await bare.status() == {"state": "Warning", "conditions": [OF_OPERATOR]}
+    async with bare.process():
+        await bare.in_force("10.2.0.0/16")
+        assert await bare.status() == {"state": "Warning", "conditions": [OF_OPERATOR]}
+
+
+async def test_condition_that_an_operator_kept_goes_after_a_restart_too(bare: Statuses) -> None:
+    await bare.install(crd({"state": {"type": "string"}, "conditions": ATOMIC}))
+    await bare.in_force("10.0.0.0/8")
+    (ours,) = (await bare.status())["conditions"]
+    del ours["observedGeneration"]  # which the operator's type of a condition does not have
+    await bare.operator_writes({"state": "Warning", "conditions": [ours, OF_OPERATOR]})
+    async with bare.process():
+        bare.clock.advance(60)
+        await bare.reconcile()
+        assert await bare.status() == {"state": "Warning", "conditions": [OF_OPERATOR]}
 
 
 async def test_state_that_the_kind_requires_stays_with_an_operator(bare: Statuses, simulation: Simulation) -> None:

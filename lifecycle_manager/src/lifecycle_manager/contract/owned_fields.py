@@ -21,8 +21,8 @@ def owned_status_fields(managed_fields: Any) -> Fields:
     for entry in managed_fields if isinstance(managed_fields, list) else ():
         if not isinstance(entry, Mapping) or entry.get("manager") != MODULE_CR_STATUS_MANAGER:
             continue
-        fields = entry.get("fieldsV1")
-        if entry.get("subresource") == "status" and isinstance(fields, Mapping):
+        fields, applied = entry.get("fieldsV1"), (entry.get("operation"), entry.get("subresource"))
+        if applied == ("Apply", "status") and isinstance(fields, Mapping):
             owned = fields.get("f:status")
             return owned if isinstance(owned, Mapping) else {}
     return {}

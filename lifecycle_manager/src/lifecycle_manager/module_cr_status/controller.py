@@ -180,9 +180,8 @@ class ModuleCrReconciler:
         except Conflict as error:
             if any(each.reason == FIELD_MANAGER_CONFLICT for each in error.causes):
                 log.info("status of a module cr is owned by another field manager", **_named(seen), error=str(error))
-                if before:
-                    memory.written = before  # for the next attempt
-                    await module_cr.withdraw(before)  # what is left of an earlier status would be stale
+                memory.written = before  # for the next attempt
+                await module_cr.withdraw(before or {}, fields)  # what is left of an earlier status would be stale
                 memory.is_left_alone, memory.written = True, {}
             return False  # or it is another object, which gets a new reference
         except (Forbidden, Invalid, BadRequest) as error:

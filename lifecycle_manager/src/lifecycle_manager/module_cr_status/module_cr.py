@@ -29,13 +29,15 @@ MAX_STATUS_BYTES = 64 * 1024
 
 class _Managed(msgspec.Struct, rename="camel"):
     manager: str = ""
+    operation: str = ""
     subresource: str = ""
     fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=msgspec.Raw(b"{}"))
 
     @property
     def is_ours(self) -> bool:
         is_small = len(bytes(self.fields)) <= MAX_STATUS_BYTES
-        return is_small and (self.manager, self.subresource) == (MODULE_CR_STATUS_MANAGER, "status")
+        ours = (MODULE_CR_STATUS_MANAGER, "Apply", "status")  # an Update only took conditions back
+        return is_small and (self.manager, self.operation, self.subresource) == ours
 
 
 class ModuleCrMetadata(msgspec.Struct, rename="camel"):
@@ -69,6 +71,13 @@ class ModuleCrHead(msgspec.Struct, frozen=True):
 def _owned(fields: Any) -> Fields:
     found = fields.get("f:status") if isinstance(fields, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _said(condition: Any) -> Any:
+    """Return what a condition says; all of one without a reason, as others may say the same."""
+    if not isinstance(condition, Mapping) or not condition.get("reason"):
+        return condition
+    return [condition.get(name) for name in ("type", "status", "reason", "message")]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,16 +124,19 @@ class ModuleCrInSkr:
             subresource="status",
         )
 
-    async def withdraw(self, fields: Fields) -> None:
+    async def withdraw(self, before: Fields, wanted: Fields) -> None:
         """Remove what is left of fields that were written, but for what the kind requires. Raises KubeError.
 
-        Operators write the conditions that they find with their own, and are the owner of both.
+        Operators write the conditions that they find with their own, and are the owner of both. What was written
+        before a restart is known by what it says: the same as what is `wanted`.
         """
-        with suppress(Invalid):
-            await self.apply_status({})
-        head, ours = await self.read(), fields.get("conditions", ())
+        if before:
+            with suppress(Invalid):
+                await self.apply_status({})
+        head = await self.read()
+        ours = [_said(each) for fields in (before, wanted) for each in fields.get("conditions", ())]
         conditions = head.conditions() if head is not None else []
-        left = [each for each in conditions if each not in ours]
+        left = [each for each in conditions if _said(each) not in ours]
         if head is not None and left != conditions:
             metadata = {"resourceVersion": head.metadata.resource_version}
             await self.client.merge_patch(
