@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Causes
-from kyma_module_manager import ModuleContext, ObjectsRefused, RenderingFailed, module_manager
+from kyma_module_manager import ModuleContext, ObjectsRefused, PermanentError, RenderingFailed, module_manager
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import KeyState, Reconciler
 from kyma_module_manager.rendering import decode_module_cr, encode_objects
@@ -97,6 +97,17 @@ async def test_function_that_returns_no_list_deletes_nothing(returned: Any, why:
     [(kind, document)] = await reconciled(manager, make_config(), make_sync_resource("data"))
     assert kind == "status"
     assert why in document["status"]["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize("reason", ["too wide", "", "too-wide", "1st"])
+async def test_reason_that_no_condition_may_have_is_in_the_message(reason: str) -> None:
+    def refuses(_: dict[str, Any]) -> list[dict[str, Any]]:
+        raise PermanentError("use at most /16", reason=reason)
+
+    [(_, document)] = await reconciled(module_manager("cloud-resources", crd=dict)(refuses), make_config())
+    rendered = document["status"]["conditions"][0]
+    assert rendered["reason"] == "Refused"
+    assert rendered["message"] == (f"{reason}: use at most /16" if reason else "use at most /16")
 
 
 @pytest.mark.parametrize("in_thread", [False, True])

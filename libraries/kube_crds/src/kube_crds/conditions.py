@@ -12,6 +12,7 @@ from kube_crds.meta import Struct
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 _NAME = r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
+REASON = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 _PREFIX = r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
 
 
@@ -22,7 +23,7 @@ class Condition(Struct, frozen=True, kw_only=True):
     """The aspect, in CamelCase."""
     status: ConditionStatus
     """Whether it holds: True, False or Unknown."""
-    reason: Annotated[str, schema(pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", minLength=1, maxLength=1024)]
+    reason: Annotated[str, schema(pattern=REASON, minLength=1, maxLength=1024)]
     """Reason for the status, as one word in CamelCase, for programs."""
     message: Annotated[str, schema(maxLength=32768)]
     """Reason for the status, as text for people."""

@@ -4,6 +4,7 @@ A Module Manager writes two conditions of a ModuleConfig: `Rendered`, whether it
 objects, and `Ready`, whether those objects are applied and ready in the SKR. Lifecycle Manager writes `Synced`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from kyma_module_manager.exceptions import SyncFailed
+from kube_crds.conditions import REASON
+from kyma_module_manager.exceptions import PermanentError, RenderingFailed, SyncFailed
 from kyma_module_manager.rendering import Rendering
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, find, names, raw_object
 from lifecycle_manager_api.conditions import NewCondition, counted, set_conditions, shortened
@@ -79,8 +81,7 @@ def desired_status(
             message = "the objects are being deleted from the SKR"
             return DesiredStatus(State.DELETING, _last_rendered(config), (READY, "False", "Deleting", message), before)
         case SyncFailed():
-            reason, message = outcome.reason, shortened(str(outcome), MAX_MESSAGE_LENGTH)
-            rendered: NewCondition = (RENDERED, "False", reason, message)
+            rendered: NewCondition = (RENDERED, "False", *_reason_and_message(outcome))
             return DesiredStatus(State.ERROR, rendered, (READY, *rendered[1:]), before)
         case Rendering():
             # One of an earlier text says nothing: it is in a cache that has not seen the newest yet.
@@ -115,6 +116,15 @@ def status_document(config: ModuleConfig, desired: DesiredStatus, now: datetime)
             **further,
         },
     }
+
+
+def _reason_and_message(failure: SyncFailed) -> tuple[str, str]:
+    """Return why a run failed. The API server would refuse a reason that is not one word, and the message with it."""
+    reason, message = failure.reason, str(failure)
+    if re.fullmatch(REASON, str(reason)) is None:
+        message = f"{reason}: {message}" if reason else message
+        reason = PermanentError.reason if isinstance(failure, PermanentError) else RenderingFailed.reason
+    return reason, shortened(message, MAX_MESSAGE_LENGTH)
 
 
 def _module_status(config: ModuleConfig) -> dict[str, Any]:
