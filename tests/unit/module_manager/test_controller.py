@@ -1,9 +1,11 @@
 """What triggers a reconcile, and own writes whose events and answers arrive in any order. On a simulated API server."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from kube_simulation import serve_simulation
 from kyma_module_manager import ModuleContext, ModuleManager, module_manager
 from kyma_module_manager.controller import applied_again, changed_by_others, content_changed, setup
 from kyma_module_manager.metrics import ManagerMetrics
-from kyma_module_manager.reconciler import Reconciler
+from kyma_module_manager.reconciler import MAX_WRITES, Reconciler
 from kyma_module_manager.testing import ManagerHarness
 from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES, ClusterWriter
 from lifecycle_manager_api import ModuleConfig, State, SyncResource, crds, names
@@ -206,6 +208,30 @@ async def test_sync_resource_that_somebody_edits_is_restored(client: Client) -> 
 
         await harness.sync_resource(lambda each: each.metadata.generation > first.metadata.generation + 1)
         assert manager.writer.written[-1].spec.resource == first.spec.resource
+
+
+def is_of(colour: str, written: SyncResource) -> bool:
+    return colour in written.spec.resource
+
+
+async def test_objects_that_differ_in_each_run_are_not_written_without_end(client: Client) -> None:
+    runs = itertools.count()
+
+    @module_manager("colours", crd=dict)
+    def restless(config: dict[str, Any]) -> list[dict[str, Any]]:
+        data = {"colour": f"{config['spec']['colour']} {next(runs)}"}
+        return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "colour"}, "data": data}]
+
+    async with running(client, restless) as (manager, harness):
+        for number, colour in enumerate(("red", "blue"), start=1):
+            await harness.write_module_cr(module_cr(colour))
+            await harness.sync_resource(partial(is_of, colour))
+            for state in (State.PROCESSING, State.READY) * MAX_WRITES:
+                await harness.report(state)
+                await manager.quiet()
+                assert len(manager.writer.written) <= number * MAX_WRITES
+            await ready(harness, number)
+        assert len(manager.writer.written) == 2 * MAX_WRITES
 
 
 async def test_sync_resource_without_a_module_config_triggers_nothing(client: Client) -> None:

@@ -197,6 +197,14 @@ def test_parts_that_do_not_fit_are_named(project: Path, file: str, old: str, new
     assert any(said in each for each in problems(project)[check])
 
 
+def test_object_that_differs_in_each_run_is_named(project: Path) -> None:
+    (file,) = project.glob("src/*/manager.py")
+    edit(file, "dict(config.spec.entries)", '{"at": str(__import__("time").time_ns())}')
+    found, _ = problems(project)["the manager renders default and example Module CR"]
+    assert "ConfigMap default-" in found
+    assert "is another one in each run" in found
+
+
 def test_name_that_is_too_long_for_the_namespace_of_leases_is_found(project: Path) -> None:
     name = read_project(project).of_kind(ModuleTemplate.KIND)[0]["spec"]["moduleName"]
     for file in (*project.glob("module/*.yaml"), *project.rglob("*.py")):

@@ -6,7 +6,7 @@ changes in a row cost one together (`controller`).
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -39,6 +39,8 @@ log = structlog.get_logger("module_manager")
 
 SETTLE_SECONDS = 1.0
 RESYNC_SECONDS = 600.0
+MAX_WRITES = 10
+"""How often a SyncResource is written for one version of a Module CR, until a resync."""
 # A plain function that blocks the event loop for longer than this delays the changes of all other Kymas.
 SLOW_SECONDS = 0.05
 
@@ -49,8 +51,10 @@ class KeyState:
 
     changed_at: float | None = None
     """When the first change was seen that is not reconciled yet."""
-    written_at: float | None = None
-    """When its SyncResource was last written."""
+    generations: tuple[int, int] = (0, 0)
+    """Those of the ModuleConfig and of its SyncResource, as that was last written."""
+    writes: tuple[float, ...] = ()
+    """When that was written for this generation of the ModuleConfig, of the last `MAX_WRITES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,9 @@ class Reconciler(Generic[T]):
         elif outcome is None:
             await self._delete_sync_resource(key)
         desired = desired_status(config, self.sync_resources.get(key), outcome)
-        if desired.state == State.PROCESSING and state.written_at is not None:
+        if desired.state == State.PROCESSING and state.writes:
             # Until then Lifecycle Manager may report the last write.
-            remaining = state.written_at + self.settle_seconds - self.clock.monotonic()
+            remaining = state.writes[-1] + self.settle_seconds - self.clock.monotonic()
             if remaining > 0:
                 return Attempt(requeue_after=remaining)
         await self._write_status(config, desired)
@@ -138,9 +142,14 @@ class Reconciler(Generic[T]):
         self, key: ObjectKey, config: ModuleConfig, rendering: Rendering, *, state: KeyState, changed_at: float | None
     ) -> Rendering | SyncFailed:
         trace = handed_on(config.metadata.annotations.get(names.TRACEPARENT, ""))
-        document = sync_resource_document(config, self.sync_resources.get(key), rendering, trace=trace)
+        existing = self.sync_resources.get(key)
+        document = sync_resource_document(config, existing, rendering, trace=trace)
         if document is None:
             return rendering
+        if existing is not None and self._is_endless(config, existing, rendering, state):
+            what = "the function returns other objects in each run; use neither times nor random values"
+            log.warning(what, **_reference(config), written_again_after_seconds=self.resync_seconds)
+            return replace(rendering, text=existing.spec.resource)
         try:
             written = await self.writer.sync_resource(document)
         except (Invalid, Forbidden, RequestTooLarge) as error:
@@ -153,10 +162,21 @@ class Reconciler(Generic[T]):
             return refused
         if written is not None:
             self.sync_resources.wrote(written)
-            state.written_at = self.clock.monotonic()
-            seconds = None if changed_at is None else state.written_at - changed_at
+            earlier = state.writes if state.generations[0] == config.metadata.generation else ()
+            state.generations = config.metadata.generation, written.metadata.generation
+            state.writes = (*earlier, self.clock.monotonic())[-MAX_WRITES:]
+            seconds = None if changed_at is None else state.writes[-1] - changed_at
             self._report_written(config, written, rendering, seconds=seconds)
         return rendering
+
+    def _is_endless(self, config: ModuleConfig, existing: SyncResource, rendering: Rendering, state: KeyState) -> bool:
+        """Tell whether objects differ from those of the last of many runs on the same Module CR.
+
+        Each write triggers the next run. Second stages are few.
+        """
+        is_same = state.generations == (config.metadata.generation, existing.metadata.generation)
+        is_often = len(state.writes) == MAX_WRITES and self.clock.monotonic() - state.writes[0] < self.resync_seconds
+        return is_same and is_often and existing.spec.resource != rendering.text
 
     async def _delete_sync_resource(self, key: ObjectKey) -> None:
         """Delete the SyncResource without waiting for the garbage collector."""

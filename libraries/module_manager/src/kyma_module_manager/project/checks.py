@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -222,9 +223,13 @@ def _module_crs(project: ModuleProject) -> Iterator[str]:
 def _rendering(project: ModuleProject) -> Iterator[str]:
     for where, module_cr in project.module_crs():
         try:
-            _rendered(project, module_cr)
+            first, second = (_rendered(project, module_cr).objects for _ in range(2))
         except SyncFailed as error:
             yield f"{where}: {error.reason}: {error}"
+            continue
+        if changed := next((each or again for each, again in zip_longest(first, second) if each != again), None):
+            what = f"{changed['kind']} {changed['metadata']['name']} is another one in each run"
+            yield f"{where}: {what}, and would be written each time: use neither times nor random values"
 
 
 def _kinds(project: ModuleProject) -> Iterator[str]:
