@@ -153,6 +153,30 @@ async def test_operator_that_begins_to_write_takes_the_status_over(world: Status
     assert await world.status() == {"state": "Warning"}
 
 
+async def test_answer_beside_an_operators_status_is_an_event(world: Statuses) -> None:
+    await world.edit("0.0.0.0/0")
+    await world.operator_writes({"state": "Ready"})
+    await world.refuse(*TOO_WIDE)
+    await world.reconcile()
+    assert (await world.status(), world.events.in_skr) == (
+        {"state": "Ready"},
+        [("Refused", f"{TOO_WIDE[1]} ({TOO_WIDE[0]})")],
+    )
+    await world.in_force("10.0.0.0/8")
+    assert [reason for reason, _ in world.events.in_skr] == ["Refused", "Applied"]
+
+
+async def test_status_that_an_operator_has_removed_is_written_again(world: Statuses) -> None:
+    """The module has moved to a Module Manager: nobody else would write the status any more."""
+    await world.edit("10.0.0.0/8")
+    await world.operator_writes({"state": "Warning"})
+    await world.in_force("10.0.0.0/8")
+    await world.operator_writes({"state": None})
+    world.clock.advance(REFUSED_SECONDS)
+    await world.in_force("10.1.0.0/16")
+    assert (await world.status())["state"] == "Ready"
+
+
 async def test_operator_keeps_no_condition_of_ours_among_its_own(bare: Statuses) -> None:
     """It writes the conditions that it finds with its own, as those with `SetStatusCondition` do."""
     await bare.install(crd({"state": {"type": "string"}, "conditions": ATOMIC}))

@@ -64,10 +64,15 @@ def test_nothing_is_done_without_a_reference_to_one_object() -> None:
         assert reference_of(replace(snapshot(READY), config=about(reference))) is None
 
 
-def test_nothing_is_done_where_an_operator_writes_or_no_module_may_have_the_kind() -> None:
-    assert reference_of(snapshot(READY, is_left_alone=True)) is None
+def test_nothing_is_done_where_no_module_may_have_the_kind() -> None:
     secret = ResourceReference(api_version="v1", kind="Secret", name="one", uid="uid")
     assert reference_of(replace(snapshot(READY), config=about(secret))) is None
+
+
+def test_nothing_but_an_event_is_written_where_an_operator_writes() -> None:
+    done = to_write(snapshot(ERROR, left_alone_at=99.0), ANYTHING)
+    assert (done.fields, done.event is not None) == (None, True)
+    assert to_write(snapshot(ERROR, left_alone_at=100.0 - REFUSED_SECONDS), ANYTHING).fields is not None
 
 
 def test_progress_is_written_now_and_then() -> None:

@@ -182,7 +182,7 @@ class ModuleCrReconciler:
                 log.info("status of a module cr is owned by another field manager", **_named(seen), error=str(error))
                 memory.written = before  # for the next attempt
                 await module_cr.withdraw(before or {}, fields)  # what is left of an earlier status would be stale
-                memory.is_left_alone, memory.written = True, {}
+                memory.left_alone_at, memory.written = seen.seconds, {}
             return False  # or it is another object, which gets a new reference
         except (Forbidden, Invalid, BadRequest) as error:
             if not any(each.field == "metadata.uid" for each in error.causes):

@@ -8,7 +8,7 @@ May delete: nothing but fields of the status that Lifecycle Manager wrote itself
 from typing import NamedTuple
 
 from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE
-from lifecycle_manager.module_cr_status.schema import StatusSchema
+from lifecycle_manager.module_cr_status.schema import NO_STATUS, StatusSchema
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS, ModuleCrSnapshot, is_settled
 from lifecycle_manager.module_cr_status.status import WAITING, Fields, ModuleCrEvent, event_of, fields_of
 from lifecycle_manager_api import ResourceReference
@@ -33,18 +33,23 @@ class ToWrite(NamedTuple):
 
 
 def reference_of(seen: ModuleCrSnapshot) -> ResourceReference | None:
-    """Return which object has the status; None where no module may have its kind, or an operator writes there."""
+    """Return which object has the status; None where no module may have its kind."""
     known = seen.config.spec.resource_ref
-    if known is None or not known.uid or seen.memory.is_left_alone:
+    if known is None or not known.uid:
         return None
     return known if kind_refusal(known.api_version, known.kind) is None else None
 
 
 def to_write(seen: ModuleCrSnapshot, schema: StatusSchema) -> ToWrite:
-    """Return what is to be written by now; nothing where it is not known what is written there."""
+    """Return what is to be written by now: nothing where it is not known what is written there.
+
+    Where an operator writes the same fields, that is an Event alone.
+    """
     memory = seen.memory
-    if memory.written is None or memory.is_left_alone:
+    if memory.written is None:
         return ToWrite()
+    if memory.left_alone_at is not None and seen.seconds - memory.left_alone_at < REFUSED_SECONDS:
+        schema = NO_STATUS
     refused = memory.refused_at(seen.seconds)
     fields = fields_of(
         seen.verdict,

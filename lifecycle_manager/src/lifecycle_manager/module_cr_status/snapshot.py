@@ -28,7 +28,7 @@ class StatusMemory:
     - `last_event`, `last_event_at`: the last Event, and its monotonic time
     - `refused`, `refusal_at`: the fields that the API server refused last, and the monotonic time
     - `module_status_refused`: those of the Module Manager that do not fit
-    - `is_left_alone`: an operator in the SKR writes these fields
+    - `left_alone_at`: the monotonic time at which an operator in the SKR was found to write these fields
     """
 
     uid: str = ""
@@ -39,7 +39,7 @@ class StatusMemory:
     refused: Fields | None = None
     refusal_at: float = 0.0
     module_status_refused: Fields | None = None
-    is_left_alone: bool = False
+    left_alone_at: float | None = None
 
     def refused_at(self, seconds: float) -> Fields | None:
         """Return the fields that need not be sent again at a monotonic time."""
