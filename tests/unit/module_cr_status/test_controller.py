@@ -291,6 +291,15 @@ async def test_crd_that_gets_a_status_is_found_later(bare: Statuses) -> None:
     assert (await bare.status())["observedGeneration"] == 2
 
 
+async def test_crd_that_loses_a_field_is_found_by_the_refusal(bare: Statuses) -> None:
+    await bare.install(crd())
+    await bare.in_force("10.0.0.0/8")
+    conditions = {"conditions": status_properties()["conditions"]}
+    await bare.install(crd(conditions))
+    await bare.in_force("10.1.0.0/16")
+    assert ready_of(await bare.status())[3] == 2
+
+
 async def test_crd_is_read_once_for_a_kind(world: Statuses, simulation: Simulation) -> None:
     for number in range(5):
         await world.edit("10.0.0.0/8", f"cr-{number}", f"config-{number}")

@@ -143,7 +143,7 @@ class ModuleCrReconciler:
             schema = await self._read(module_cr, seen)
             to_write = rules.to_write(seen, schema)
             while to_write.fields is not None and not await self._write(module_cr, seen, to_write.fields):
-                to_write = rules.to_write(seen, schema)
+                to_write = rules.to_write(seen, await self._read(module_cr, seen))
             if to_write.event is not None:
                 await module_cr.record(self.events, to_write.event)
                 seen.memory.last_event, seen.memory.last_event_at = to_write.event, seen.seconds
