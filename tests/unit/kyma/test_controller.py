@@ -113,6 +113,21 @@ async def test_new_kyma_has_a_list_of_modules_to_which_a_json_patch_can_add(worl
     assert created["spec"]["modules"] == []
 
 
+async def test_server_side_apply_by_users_changes_and_removes_default_modules(world: World) -> None:
+    """As Flux and `kubectl apply --server-side` do with a Kyma CR that users keep in Git."""
+    await world.register("demo", "api", "nats")
+    await world.reconcile(times=2)
+    skr = await world.skr()
+    for channel, modules in (("fast", ("api", "nats")), ("fast", ("api",))):
+        spec = {"channel": channel, "modules": [{"name": each, "managed": True} for each in modules]}
+        await skr.apply(RAW_KYMAS, "default", {"spec": spec}, SKR, field_manager="kubectl", force=False)
+        inner = await world.in_skr()
+        assert (inner.spec.channel, tuple(each.name for each in inner.spec.modules)) == (channel, modules)
+    before = world.requests
+    await world.reconcile(times=3)
+    assert {each.subresource for each in world.writes_to("demo", before)} <= {"status"}
+
+
 async def test_namespace_that_users_delete_is_created_again_with_its_objects(world: World) -> None:
     add_catalog(world)
     await world.register(names.DEFAULT_KYMA_NAME)

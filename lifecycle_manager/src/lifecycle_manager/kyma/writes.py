@@ -20,6 +20,7 @@ from kube_runtime import (
     Manager,
     NotFound,
 )
+from kube_runtime.apply.field_sets import entries_of, fields_of, ownership_patch
 from kube_runtime.apply.refusals import immutable_fields
 from kube_runtime.finalizers import remove_finalizers as remove_finalizers_of
 from lifecycle_manager.contract.former import is_former
@@ -63,6 +64,7 @@ NAMESPACE: JsonObject = {
     },
 }
 """The namespace of all that is ours in an SKR, with upstream's labels for Istio and for Warden, which checks images."""
+METADATA = "f:metadata"
 NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 
 
@@ -105,7 +107,8 @@ class KymaWrites:
     async def create_kyma(self, skr: Client, kyma: Kyma, *, is_replaced: bool) -> Kyma | None:
         """Create the Kyma CR in the SKR; return None where a user was faster: the spec belongs to the users.
 
-        With `is_replaced` other domains are notified. Raises KubeError.
+        Nobody owns it, or a server-side apply by users would conflict, and keep modules that they leave out later. With
+        `is_replaced` other domains are notified. Raises KubeError.
         """
         labels, annotations = visible_metadata(kyma)
         document = {
@@ -121,12 +124,19 @@ class KymaWrites:
             "spec": {"modules": [], **msgspec.to_builtins(kyma.spec)},
         }
         try:
-            created = await skr.create(KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
+            created = await skr.create(RAW_KYMAS, document, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER)
         except AlreadyExists:
             return None
         if is_replaced:
             self.manager.publish(ClusterReplaced(kyma.metadata.name))
-        return created
+        owned = ((each, fields_of(each).get(METADATA)) for each in entries_of(created))
+        patch = ownership_patch(created, [{**each, "fieldsV1": {METADATA: left}} for each, left in owned if left])
+        try:
+            return await skr.merge_patch(
+                KYMAS, names.DEFAULT_KYMA_NAME, patch, names.SKR_NAMESPACE, field_manager=FIELD_MANAGER
+            )
+        except Conflict:  # a user has changed it
+            return None
 
     async def copy_pull_secret(self, skr: Client, known: PullSecret) -> PullSecret:
         """Write the copy where it is due; that the SKR refuses it concerns nothing else. Raises KubeError."""
