@@ -1,13 +1,18 @@
 """The proxies of the environment: as Go reads them, since kubectl and Helm do."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from kube_runtime import Client, ClusterUnreachable, KubeconfigInvalid, KubeconfigPolicy
 from kube_runtime.client.kubeconfig import connection_from_kubeconfig
 from kube_runtime.client.proxies import proxy_of_environment
+from kyma_fleet_page.oidc import IdentityProvider, ProviderFailed, SignInAttempt
 from kyma_oci import Artifact, Registries, SourceUnreachable
+from lifecycle_manager.module_sources.downloads import DownloadFailed, Downloads
+from lifecycle_manager.options.endpoints import OidcSettings
 from tests.kubeconfigs import kubeconfig
 
 PROXY, OTHER = "http://user:secret@proxy.example:3128", "https://other.example"
@@ -70,7 +75,9 @@ async def test_proxy_that_is_spoken_to_in_no_way_or_left_out_is_invalid(
     assert "secret" not in str(refused.value)
 
 
-async def test_error_names_the_proxy_and_never_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def refusing_proxy() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Run a proxy that leads nowhere; yield its address, and the hosts that it was asked for."""
     asked: list[bytes] = []
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,7 +86,37 @@ async def test_error_names_the_proxy_and_never_its_password(monkeypatch: pytest.
         writer.close()
 
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        yield f"http://user:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
+
+
+@pytest.mark.parametrize("excepted", ["", "10.0.0.0/8,fd00::/8", "[fd00::1]:443"])
+async def test_links_and_the_identity_provider_are_reached_by_the_same_proxy(
+    monkeypatch: pytest.MonkeyPatch, excepted: str
+) -> None:
+    monkeypatch.setenv("NO_PROXY", excepted)
+    page = IdentityProvider(OidcSettings(issuer="https://id.example", client_id="page"))
+    async with refusing_proxy() as (proxy, asked):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        with pytest.raises(DownloadFailed, match="407 Proxy Authentication Required") as failed:
+            await Downloads().text("https://links.example/module.yaml")
+        with pytest.raises(ProviderFailed):
+            await page.address_for(SignInAttempt.towards("/"))
+    assert asked == [b"links.example:443", b"id.example:443"]
+    assert "secret" not in str(failed.value)
+
+
+async def test_link_to_a_network_that_no_proxy_names_is_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+    async with refusing_proxy() as (proxy, asked):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        with pytest.raises(DownloadFailed):
+            await Downloads(timeout_seconds=0.1).text("https://192.0.2.1/module.yaml")
+    assert asked == []
+
+
+async def test_error_names_the_proxy_and_never_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with refusing_proxy() as (proxy, asked):
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
         async with await Client.from_kubeconfig(kubeconfig()) as client:
             with pytest.raises(ClusterUnreachable, match="the proxy answered 407 Proxy Authentication") as refused:
                 await client.server_version()

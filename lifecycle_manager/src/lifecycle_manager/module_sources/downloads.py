@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from kube_runtime.client.proxies import proxy_of_environment
 from kyma_oci import ANY_HOST, AllowedHosts, machine_trust, netloc_of
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -37,18 +38,15 @@ class Downloads:
     async def text(self, link: str) -> str:
         """Return the text behind a link. Raises DownloadFailed."""
         try:
-            async with (
-                asyncio.timeout(self._timeout_seconds),  # of the whole download; httpx applies its timeout to each read
-                httpx.AsyncClient(verify=self._trust or machine_trust(), timeout=self._timeout_seconds) as client,
-            ):
-                return (await self._bytes(client, link)).decode()
+            async with asyncio.timeout(self._timeout_seconds):  # of the whole download; httpx applies its to each read
+                return (await self._bytes(link)).decode()
         except TimeoutError:
             raise DownloadFailed(f"download of {link} timed out after {self._timeout_seconds:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise DownloadFailed(f"{link} can't be read: {str(error) or type(error).__name__}") from error
 
-    async def _bytes(self, client: httpx.AsyncClient, link: str) -> bytes:
-        address = link
+    async def _bytes(self, link: str) -> bytes:
+        address, trust = link, self._trust or machine_trust()
         for _ in range(MAX_REDIRECTS + 1):
             host = netloc_of(address)
             if (scheme := urlsplit(address).scheme) != "https":
@@ -56,7 +54,11 @@ class Downloads:
                 raise DownloadFailed(f"{link} can't be read: {what} is not an https address")
             if not self._allowed.allow(address):
                 raise DownloadFailed(f"{link} can't be read: {host} is not among the allowed-source-hosts")
-            async with client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as response:
+            proxy = proxy_of_environment(address)  # httpx does not understand all that NO_PROXY may have
+            async with (
+                httpx.AsyncClient(verify=trust, timeout=self._timeout_seconds, trust_env=False, proxy=proxy) as client,
+                client.stream("GET", address, headers={"Accept-Encoding": "identity"}) as response,
+            ):
                 if response.next_request is not None:
                     address = str(response.next_request.url)
                     continue

@@ -21,6 +21,7 @@ import aiohttp
 import msgspec
 
 from kube_runtime import UNDECODABLE
+from kube_runtime.client.proxies import proxy_of_environment
 from lifecycle_manager.options.endpoints import OidcSettings
 from lifecycle_manager.page import PageUnusable
 
@@ -170,6 +171,7 @@ class IdentityProvider:
         request: dict[str, Any] = {"data": form, "headers": headers or {}, "ssl": self._trust()}
         body = b""
         try:
+            request["proxy"] = proxy_of_environment(address)
             async with (
                 asyncio.timeout(TIMEOUT_SECONDS),
                 aiohttp.ClientSession() as session,
