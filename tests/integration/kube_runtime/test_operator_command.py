@@ -19,10 +19,13 @@ import yaml
 from kube_runtime import Applier, Client, NotFound, NotServed, Resource, dump_yaml, parse_objects
 from kube_runtime.cli import main
 from kube_runtime.leases.lease import LEASES
+from kyma_local.clusters import LocalClusters
+from lifecycle_manager_api.pod_security import pod_template_of, violated_rules
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", Path("libraries/kube_runtime/README.md").read_text(), re.DOTALL)
+AS_IN_OPENSHIFT = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
 COMMAND = Path(sys.executable).with_name("kube-runtime")
 PAGES = Resource.dynamic("pages.example.com", "v1", "Page", "pages", namespaced=True)
 
@@ -212,13 +215,23 @@ def test_tests_of_a_new_project_pass_and_its_manifest_has_what_the_operator_need
     named = crd.document["spec"]["names"]
     assert (named["kind"], named["plural"]) == ("WebPage", "webpages")
     assert "resources: [webpages, webpages/status]" in (tmp_path / "web-pages/manifest.yaml").read_text()
-    kinds = [each.document["kind"] for each in parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())]
+    manifest = parse_objects((tmp_path / "web-pages/manifest.yaml").read_text())
+    pods = pod_template_of("apps", "Deployment", manifest[-1].document)
+    assert pods is not None
+    assert not list(violated_rules(pods, "restricted"))
+    kinds = [each.document["kind"] for each in manifest]
     assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment"]
 
 
-async def test_new_project_works_with_the_rights_of_its_manifest(
-    client: Client, kcp: Path, namespace: str, tmp_path: Path
-) -> None:
+async def test_new_project_works_with_the_rights_of_its_manifest(tmp_path: Path) -> None:
+    async with (
+        LocalClusters.start(skrs=0, flags=AS_IN_OPENSHIFT) as clusters,
+        await Client.from_environment(clusters.kcp.admin_kubeconfig) as client,
+    ):
+        await _run_new_project(client, clusters.kcp.admin_kubeconfig, tmp_path)
+
+
+async def _run_new_project(client: Client, kcp: Path, tmp_path: Path) -> None:
     new = await asyncio.create_subprocess_exec(COMMAND, "new", "tea-pots", cwd=tmp_path, stdout=DEVNULL)
     assert await new.wait() == 0
     file = tmp_path / "tea-pots/tea_pots_operator.py"
@@ -236,15 +249,14 @@ async def test_new_project_works_with_the_rights_of_its_manifest(
 
     async def applied_text() -> bool:
         try:
-            child = await client.get(CONFIG_MAPS, "one", namespace)
+            child = await client.get(CONFIG_MAPS, "one", "default")
         except NotFound:
             return False
         return bool(child["data"] == {"text": "hi"})
 
     try:
-        await client.create(
-            tea_pots, {"metadata": {"name": "one"}, "spec": {"text": "hi"}}, namespace, field_manager="me"
-        )
+        pot = {"metadata": {"name": "one"}, "spec": {"text": "hi"}}
+        await client.create(tea_pots, pot, "default", field_manager="me")
         await eventually(applied_text)
     finally:
         process.send_signal(signal.SIGTERM)
