@@ -31,6 +31,7 @@ from kyma_module_manager.writer import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import crds, names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
+STRICT = ("--enable-admission-plugins=OwnerReferencesPermissionEnforcement",)
 SERVED_SECONDS = 120.0
 START_SECONDS = 600.0  # the binaries may have to be downloaded or built first
 
@@ -76,7 +77,7 @@ async def _run_control_plane(directory: Path, started: "Future[ControlPlane]", s
     from kyma_local.clusters import LocalClusters  # noqa: PLC0415
 
     try:
-        async with LocalClusters.start(skrs=0, directory=directory) as clusters:
+        async with LocalClusters.start(skrs=0, directory=directory, flags=STRICT) as clusters:
             admin = clusters.kcp.admin_kubeconfig
             await _prepare(admin)
             await clusters.kcp.restart_controllers()  # else objects of the new kinds are collected after 30 s
