@@ -53,7 +53,6 @@ NOT_OURS = {
     r"\bcertificate authority\b": "what the abbreviation CA means; the glossary explains it",
     r"AuthorityKeyIdentifier|\bauthority_key_identifier\b": "an extension of X.509 certificates",
     r"\"@authority\"": "a component of a signature, by RFC 9421",
-    r"\bURL\(.*\)\.authority\b": "host and port of a URL, by RFC 3986 and yarl",
 }
 """Names that others have defined, and where they come from. They are removed from a line before it is searched."""
 

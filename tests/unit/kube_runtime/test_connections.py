@@ -123,6 +123,12 @@ async def test_burst_finds_the_connections_of_the_one_before_until_they_are_clos
         await burst(door, client)
 
 
+async def test_error_names_an_ipv6_address_as_a_url_has_it() -> None:
+    async with await Client.from_kubeconfig(kubeconfig(server="https://[::1]:1")) as client:
+        with pytest.raises(ClusterUnreachable, match=r"^no response from \[::1\]:1: "):
+            await client.server_version()
+
+
 @pytest.mark.parametrize("resets", [False, True])
 @pytest.mark.parametrize("attempts", [1, 4])
 async def test_patch_is_sent_once_more_where_the_idle_connection_was_closed(attempts: int, resets: bool) -> None:

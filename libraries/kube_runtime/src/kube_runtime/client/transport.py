@@ -71,7 +71,8 @@ class Transport:
         self.circuit = Circuit(options.circuit)
         self._connection = connection
         self._server = connection.server
-        self._host = URL(connection.server).authority
+        url = URL(connection.server)
+        self._host = f"{url.host_subcomponent}:{url.port}"  # an IPv6 address in brackets
         self._limits = RequestLimits(options.qps, options.burst, options.max_in_flight, options.max_in_background)
         self._fixed = {
             "Accept": "application/json",
