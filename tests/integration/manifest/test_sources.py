@@ -291,6 +291,8 @@ BAD_LAYERS = {
     "alias bomb": (f"a0: &a0 [1, 2, 3]\n{BOMB_LEVELS}".encode(), ObjectsInvalid),
     "alias of itself": (b"a: &a [*a]\n", ObjectsInvalid),
     "no objects": (b"just a text", ObjectsInvalid),
+    "nothing": (b"# nothing here\n---\n{}\n", ObjectsInvalid),
+    "file of another name": (packed({"manifest.yaml.txt": CONFIG_MAP}), ObjectsInvalid),
     "no YAML": (b"a: [", ObjectsInvalid),
     "bytes": (bytes(range(128, 256)), ObjectsInvalid),
 }

@@ -19,7 +19,7 @@ from kyma_oci.references import content_digest
 from lifecycle_manager.module_sources.blobs import Blobs
 from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, objects_in
-from lifecycle_manager.module_sources.references import HttpsLink, Source
+from lifecycle_manager.module_sources.references import Source
 
 MAX_TEXT_BYTES = 32 * 1024 * 1024
 MAX_FAILURES = 1_000
@@ -123,8 +123,8 @@ class ObjectStore:
                 found = await objects_in(source, source.digest, content)
             finally:
                 await writing
-        if isinstance(source, HttpsLink) and not found.objects:
-            raise ObjectsInvalid(f"{source} holds no objects")  # a mistake: all objects of the module would be pruned
+        if not found.objects:  # a mistake: all objects of the module would be pruned
+            raise ObjectsInvalid(f"{source} holds no objects; of an archive .yaml, .yml and .json files are read")
         self._known[asked] = found
         while len(self._known) > 1 and sum(each.size for each in self._known.values()) > self.max_text_bytes:
             self._known.popitem(last=False)
