@@ -131,6 +131,7 @@ def listed(*digests: str, **changed: Any) -> bytes:
         (lambda it: {DIGEST: listed(it)}, 1),
         (lambda it: {TAG: listed(OTHER, it)}, 1),  # the first is not there any more
         (lambda it: {DIGEST: b"<html>", TAG: listed(it)}, 1),
+        (lambda it: {TAG: listed(it, artifactType="application/vnd.oci.empty.v1+json")}, 1),  # by cosign 3.0
         (lambda it: {DIGEST: listed(), TAG: listed(it)}, 1),
         (lambda it: {DIGEST: listed(OTHER), NEXT: listed(it)}, 1),
         (lambda it: {DIGEST: listed(it, annotations={PREDICATE: "https://slsa.dev/provenance/v1"})}, 0),

@@ -27,6 +27,8 @@ PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE = "dev.cosignproject.cosign/signature"
 CLAIM_TYPE = "cosign container image signature"
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle."
+_BUNDLE_TYPES = (BUNDLE_TYPE, "application/vnd.oci.empty.v1+json")
+"""In an index that cosign 3.0 itself keeps by a tag, the type of a bundle is that of its empty config."""
 STATEMENT_TYPE = b"application/vnd.in-toto+json"
 SIGNED_PREDICATE = "https://sigstore.dev/cosign/sign/v1"
 """Of a statement that is a signature; others, such as those of scanners, vouch for nothing."""
@@ -79,7 +81,7 @@ def layers_in(manifest: ArtifactManifest) -> tuple[tuple[str, bytes], ...]:
 
 def bundles_in(index: ArtifactManifest) -> list[str]:
     """Return the digests of the last artifacts with bundles among what refers to an artifact."""
-    named = [it for it in index.manifests or () if it.artifact_type.startswith(BUNDLE_TYPE) and is_digest(it.digest)]
+    named = [it for it in index.manifests or () if it.artifact_type.startswith(_BUNDLE_TYPES) and is_digest(it.digest)]
     signed = [it.digest for it in named if (it.annotations or {}).get(PREDICATE, SIGNED_PREDICATE) == SIGNED_PREDICATE]
     return signed[-MAX_SIGNATURES:]
 
