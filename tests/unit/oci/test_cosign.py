@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from itertools import product
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from kyma_oci import (
@@ -80,6 +81,18 @@ def test_signature_by_a_trusted_key_is_verified_among_others() -> None:
     verify_cosigned(DIGEST, both, key(RSA_KEY), NOW)
     verify_cosigned(DIGEST, (by_ecdsa(claim(OTHER)), by_ecdsa(claim())), key(ECDSA_KEY), NOW)
     verify_cosigned(DIGEST, (by_rsa(claim()), in_bundle(OTHER), in_bundle()), key(ECDSA_KEY), NOW)
+
+
+@pytest.mark.parametrize("curve", [ec.SECP384R1(), ec.SECP521R1()])
+@pytest.mark.parametrize("hashed", [SHA256, SHA384, SHA512])
+def test_larger_key_signs_the_hash_of_its_size_or_as_before_cosign_3(
+    curve: ec.EllipticCurve, hashed: type[SHA256 | SHA384 | SHA512]
+) -> None:
+    private = ec.generate_private_key(curve)
+    signed = Cosigned(claim(), private.sign(claim(), ec.ECDSA(hashed())))
+    is_used = hashed is SHA256 or hashed.digest_size == min(curve.key_size // 8, 64)
+    with nullcontext() if is_used else pytest.raises(Unverified, match="no signature"):
+        verify_cosigned(DIGEST, (signed,), key(private), NOW)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ of the digest: each of its layers is a text that names the digest, the signature
 
 from base64 import b64decode
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
 
 from kyma_oci.packing import ArtifactManifest
 from kyma_oci.problems import UNREADABLE
@@ -34,6 +35,8 @@ SIGNED_PREDICATE = "https://sigstore.dev/cosign/sign/v1"
 """Of a statement that is a signature; others, such as those of scanners, vouch for nothing."""
 PREDICATE = "dev.sigstore.bundle.predicateType"
 MAX_SIGNATURES = 16
+_HASHES = {384: (SHA384(), SHA256()), 521: (SHA512(), SHA256())}
+"""By the size of an ECDSA key: those of cosign since 3 and before. Any other key signs SHA-256."""
 _DSSE = b"DSSEv1 "
 _ODD = (*UNREADABLE, LookupError, TypeError, ValueError)
 """What reading JSON of another shape raises."""
@@ -112,14 +115,15 @@ def verify_cosigned(digest: str, signed: Collection[Cosigned], keys: Collection[
 
 
 def _is_by(key: TrustedKey, signed: Cosigned) -> bool:
-    try:
-        if isinstance(key.public, RSAPublicKey):
-            key.public.verify(signed.signature, signed.payload, PKCS1v15(), SHA256())
-        else:
-            key.public.verify(signed.signature, signed.payload, ECDSA(SHA256()))
-    except InvalidSignature:
-        return False
-    return True
+    public = key.public
+    for algorithm in _HASHES.get(public.key_size, (SHA256(),)):
+        with suppress(InvalidSignature):
+            if isinstance(public, RSAPublicKey):
+                public.verify(signed.signature, signed.payload, PKCS1v15(), algorithm)
+            else:
+                public.verify(signed.signature, signed.payload, ECDSA(algorithm))
+            return True
+    return False
 
 
 def _check_claim(payload: bytes, digest: str) -> None:
