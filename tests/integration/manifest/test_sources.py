@@ -292,7 +292,7 @@ BAD_LAYERS = {
     "alias of itself": (b"a: &a [*a]\n", ObjectsInvalid),
     "no objects": (b"just a text", ObjectsInvalid),
     "nothing": (b"# nothing here\n---\n{}\n", ObjectsInvalid),
-    "file of another name": (packed({"manifest.yaml.txt": CONFIG_MAP}), ObjectsInvalid),
+    "files of other names": (packed({"one.txt": CONFIG_MAP, "two.txt": CONFIG_MAP}), ObjectsInvalid),
     "no YAML": (b"a: [", ObjectsInvalid),
     "bytes": (bytes(range(128, 256)), ObjectsInvalid),
 }

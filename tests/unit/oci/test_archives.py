@@ -60,6 +60,11 @@ def test_objects_are_read_from_yaml_and_json_files_alone() -> None:
     assert text_in(WHOLE, "layer") == f"{TEXT}\n---\n{{}}".encode()
 
 
+@pytest.mark.parametrize("name", ["manifest", "rendered/manifest.tmpl"])
+def test_file_that_is_alone_in_an_archive_may_have_any_name(name: str) -> None:
+    assert text_in(packed({name: TEXT}), "layer") == TEXT.encode()
+
+
 @pytest.mark.parametrize("wrap", [lambda it: it, gzip.compress], ids=["plain", "gzip"])
 def test_plain_text_needs_no_archive(wrap: Callable[[bytes], bytes]) -> None:
     assert text_in(wrap(TEXT.encode()), "layer") == TEXT.encode()

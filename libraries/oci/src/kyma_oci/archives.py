@@ -97,17 +97,25 @@ def _is_tar(content: bytes) -> bool:
 
 
 def _files(archive: tarfile.TarFile, name: object) -> Iterator[bytes]:
-    for number, member in enumerate(archive):
-        if number >= MAX_FILES:
-            raise LayerTooLarge(f"{name} has more than {MAX_FILES} files")
-        _refuse_unsafe(member, name)
-        if not member.isfile() or not holds_objects(PurePosixPath(member.name)):
+    """Yield the files with objects; one that is alone may have any name, as modulectl packs it."""
+    files = list(_members(archive, name))
+    for member in files:
+        if len(files) > 1 and not holds_objects(PurePosixPath(member.name)):
             continue
         file = archive.extractfile(member)
         content = file.read() if file is not None else b""
         if len(content) != member.size:
             raise LayerTruncated(f"{name} ends in the middle of {member.name}")
         yield content
+
+
+def _members(archive: tarfile.TarFile, name: object) -> Iterator[tarfile.TarInfo]:
+    for number, member in enumerate(archive):
+        if number >= MAX_FILES:
+            raise LayerTooLarge(f"{name} has more than {MAX_FILES} files")
+        _refuse_unsafe(member, name)
+        if member.isfile():
+            yield member
 
 
 def _refuse_unsafe(member: tarfile.TarInfo, name: object) -> None:

@@ -117,8 +117,6 @@ def _referred(reference: str, config: Path, name: str) -> NamedText:
         raise DeclarationError(
             f"{path} is a folder: render it into one file, such as kubectl kustomize {path} > {name}"
         )
-    if path.suffix not in SUFFIXES:
-        raise DeclarationError(f"{path}: Lifecycle Manager reads {', '.join(SUFFIXES)} alone; rename the file")
     return NamedText(path.name, text_of(path), path.absolute())
 
 
