@@ -200,10 +200,8 @@ def test_validation_says_what_the_status_of_the_module_cr_lacks(harbour: Path) -
         ("team: kyma/Sailors\n", "", "team is missing; without one set securityScanEnabled: false"),
         ("documentation: https://example.com/harbour\n", "", "documentation is missing"),
         ("  kind: Deployment", "  kind: ''", "manager has an entry without kind"),
-        ("  name: harbour-manager", "  name: other", "the manager Deployment other is no Deployment or StatefulSet"),
         ("    kind: Ship", "    kin: Ship", "associatedResources has an entry without kind"),
         ("big-icon", "module-icon", "icons has a name twice"),
-        ("version: 1.2.3\n", "version: 1.2.4\n", "no image of the manager harbour-manager has the tag 1.2.4"),
     ],
 )
 def test_config_that_modulectl_refuses_is_refused_with_its_field(harbour: Path, old: str, new: str, said: str) -> None:
@@ -236,6 +234,22 @@ def test_manifest_of_which_something_would_be_lost_is_refused(
 
     assert said in package(harbour, status=1)
     assert pushed == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  name: harbour-manager", "  name: other", "the manager Deployment other is no Deployment or StatefulSet"),
+        ("version: 1.2.3\n", "version: 1.2.4\n", "no image of the manager harbour-manager has the tag 1.2.4"),
+    ],
+)
+def test_manager_of_another_version_is_packed_as_modulectl_does_by_default(
+    harbour: Path, pushed: list[PackedModule], old: str, new: str, said: str
+) -> None:
+    edit(harbour / "module-config.yaml", old, new)
+    assert said in klm("validate", harbour)
+    package(harbour)
+    assert len(pushed) == 1
 
 
 def test_folder_that_is_no_repository_is_named(harbour: Path, tmp_path: Path, pushed: list[PackedModule]) -> None:

@@ -154,9 +154,7 @@ def create(
         ),
     ] = Path("component-constructor.yaml"),
     *,
-    skip_version_validation: Annotated[
-        bool, typer.Option("--skip-version-validation", help="Allow an image of the manager with another version.")
-    ] = False,
+    _: Annotated[bool, typer.Option("--skip-version-validation", help="As modulectl does by default.")] = True,
 ) -> None:
     """Write the files that modulectl writes.
 
@@ -166,7 +164,7 @@ def create(
     """
     from kyma_module_manager.project.modulectl.running import create_files
 
-    if not create_files(config_file, output, constructor, sources=sources, any_version=skip_version_validation):
+    if not create_files(config_file, output, constructor, sources=sources):
         raise typer.Exit(1)
 
 

@@ -43,7 +43,7 @@ def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> N
 
 def create_from(config: Path, target: Path | None, sources: Path) -> None:
     """Write a project for the module of a `module-config.yaml`. Raises DeclarationError."""
-    module = checked_module(config, any_version=True)
+    module = checked_module(config)
     texts = project_of(module, commit_of(sources))
     folder = target or Path(module.config.module)
     try:

@@ -16,6 +16,7 @@ from lifecycle_manager_api.crds import all_crds
 def module_notices(module: ModulectlModule) -> Iterator[str]:
     """Yield what the author of a valid module should know about it."""
     yield from module.warnings
+    yield from _version(module)
     for field in module.config.ignored:
         where = "; it is spec.mandatory of the ModuleReleaseMeta" if field == "mandatory" else ""
         yield f"the field {field} is ignored, as modulectl does{where}"
@@ -46,7 +47,7 @@ def _images(module: ModulectlModule) -> Iterator[str]:
 
 
 def _version(module: ModulectlModule) -> Iterator[str]:
-    """Yield whether no container of the manager has an image of the module's version."""
+    """Yield whether no container of the manager has an image of the module's version, which modulectl allows."""
     if (manager := module.config.manager) is None:
         return
     found = [each for each in module.objects if (each.kind, each.name) == (manager.kind, manager.name)]
@@ -63,11 +64,9 @@ def _template(module: ModulectlModule) -> Iterator[str]:
     yield from violations(template, schemas_of(all_crds())[template["apiVersion"], ModuleTemplate.KIND])
 
 
-VERSION_CHECK = "the manager's image has the version of the module"
 MODULECTL_CHECKS: tuple[tuple[str, Callable[[ModulectlModule], Iterator[str]]], ...] = (
     ("all objects of the manifest fit the schemas of their kinds", _objects),
     ("the default Module CR matches its CRD", _default),
     ("each image has a tag of a version, or a digest", _images),
-    (VERSION_CHECK, _version),
     ("the ModuleTemplate fits its schema", _template),
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kube_runtime import dump_yaml
 from kyma_module_manager.exceptions import DeclarationError
-from kyma_module_manager.project.modulectl.checks import MODULECTL_CHECKS, VERSION_CHECK, module_notices
+from kyma_module_manager.project.modulectl.checks import MODULECTL_CHECKS, module_notices
 from kyma_module_manager.project.modulectl.component import (
     MODULE_TEMPLATE,
     component_of,
@@ -36,27 +36,19 @@ def validate_module(file: Path) -> bool:
     return not any(problems for _, problems in results)
 
 
-def checked_module(file: Path, *, any_version: bool = False) -> ModulectlModule:
-    """Read a module in which nothing is wrong; the version of its images may be `any_version`.
-
-    Raises DeclarationError.
-    """
+def checked_module(file: Path) -> ModulectlModule:
+    """Read a module in which nothing is wrong. Raises DeclarationError."""
     module = read_module(file)
-    problems = [
-        problem
-        for title, check in MODULECTL_CHECKS
-        if not (any_version and title == VERSION_CHECK)
-        for problem in check(module)
-    ]
+    problems = [problem for _, check in MODULECTL_CHECKS for problem in check(module)]
     if problems:
         raise DeclarationError("\n".join(f"{file}: {each}" for each in problems))
     return module
 
 
-def create_files(file: Path, template: Path, constructor: Path, *, sources: Path, any_version: bool) -> bool:
+def create_files(file: Path, template: Path, constructor: Path, *, sources: Path) -> bool:
     """Write the ModuleTemplate and the constructor of a module; return whether that was possible."""
     try:
-        module, commit = checked_module(file, any_version=any_version), commit_of(sources)
+        module, commit = checked_module(file), commit_of(sources)
         paths, texts = dict[str, Path](), dict[Path, str]()
         for name, each in ((RAW_MANIFEST, module.manifest), (DEFAULT_CR, module.default)):
             if each is not None:
