@@ -1,5 +1,6 @@
 """Signatures of component descriptors: those of OCM's own code and ours, and everything that must not be accepted."""
 
+import hashlib
 import json
 import random
 import time
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from kyma_oci import DescriptorUnreadable, component_of
 from kyma_oci.descriptor import OCI_REGISTRY_CRED
+from kyma_oci.packing import BLOB_DIGEST, digest_of
 from kyma_oci.signatures import (
     KeyUnreadable,
     TrustedKey,
@@ -272,6 +274,32 @@ def test_only_labels_marked_as_signed_are_signed() -> None:
     label(text, "example.org/signed")["signing"] = False
     with pytest.raises(Unverified, match="changed after"):
         verify(encoded(text), keys, NOW)
+
+
+def test_version_of_a_signed_label_counts_as_for_the_program_of_ocm() -> None:
+    component = {
+        "name": "kyma-project.io/module/one",
+        "version": "1.0.0+build.5",
+        "provider": "kyma-project.io",
+        "creationTime": "2026-11-30T01:38:41Z",
+        "labels": [{"name": "a", "value": "x", "version": "v1", "signing": True}],
+        "resources": [
+            {
+                "name": name,
+                "version": "1.0.0",
+                "type": kind,
+                "relation": "local",
+                "digest": digest_of(BLOB_DIGEST, value),
+            }
+            for name, kind, value in (
+                ("raw-manifest", "directoryTree", "a4e8fcf91fb3497f0505a66539f960163bf71c2dc2ba4bc7b33904c0e68505f1"),
+                ("moduletemplate", "PlainText", "204882c51ec06f6ab8e1828fd3aa5cc1b8275519a7eeba01d4bf8dab958aa937"),
+            )
+        ],
+    }
+    content = normal_form(encoded({"component": component}))
+    signed_by_ocm = "36d1e694995b573cf3779569afac10b185d51a11f0e28f6362b3eb84e8e8203a"
+    assert hashlib.sha256(content).hexdigest() == signed_by_ocm
 
 
 def test_what_changes_on_the_way_between_registries_is_not_signed() -> None:

@@ -75,11 +75,11 @@ def verify(descriptor: bytes, keys: Collection[TrustedKey], now: datetime) -> No
         raise Unverified("the descriptor has no signature")
     if len(signatures) > MAX_SIGNATURES:
         raise Unverified(f"the descriptor has more than {MAX_SIGNATURES} signatures")
-    content = normal_form(descriptor)
+    contents = [normal_form(descriptor, label_versions=each) for each in (True, False)]
     problems: list[str] = []
     for each in signatures:
         try:
-            return _verify(each, content, keys, now)
+            return _verify(each, contents, keys, now)
         except Unverified as problem:
             problems.append(f"signature {each.name[:64]!r}: {problem}")
     raise Unverified("; ".join(problems[:3]))
@@ -105,13 +105,13 @@ def sign(descriptor: dict[str, Any], key: RSAPrivateKey, name: str = DEFAULT_NAM
     return {**descriptor, "signatures": [*others, made]}
 
 
-def _verify(signature: _Signature, content: bytes, keys: Collection[TrustedKey], now: datetime) -> None:
+def _verify(signature: _Signature, contents: Collection[bytes], keys: Collection[TrustedKey], now: datetime) -> None:
     algorithm = _HASHES.get(signature.digest.hash_algorithm)
     if algorithm is None or signature.digest.normalisation_algorithm not in NORMALISATIONS:
         used = f"{signature.digest.hash_algorithm[:64]!r} of {signature.digest.normalisation_algorithm[:64]!r}"
         raise Unverified(f"unsupported digest {used}; use SHA-256 of {V4}")
-    digest = hashlib.new(algorithm.name, content).digest()
-    if _unhexed(signature.digest.value) != digest:
+    digest = _unhexed(signature.digest.value)
+    if digest not in [hashlib.new(algorithm.name, each).digest() for each in contents]:
         raise Unverified("the descriptor was changed after it was signed: its digest is another one")
     media_type = signature.signature.media_type
     if media_type in _PLAIN:

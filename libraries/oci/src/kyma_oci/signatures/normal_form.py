@@ -4,7 +4,8 @@ It leaves out what changes on the way of a component from registry to registry: 
 the component was (`repositoryContexts`), its signatures, and labels that are not marked with `signing`. The rest is
 written as canonical JSON (RFC 8785). Fields that the schema v2 does not have are left out, as are nulls of objects.
 
-As in OCM's own code, all labels of references to other components count, and the version of a label does not.
+As in OCM's own code, all labels of references to other components count. The version of a label counts for the program
+in Go, and does not for other signers: so there are two forms of a descriptor with such labels.
 
 A document that could be read in two ways has none: with a key twice, or with a field beside those of the schema v2.
 """
@@ -26,6 +27,7 @@ MAX_BYTES = 1024 * 1024
 
 class Label(msgspec.Struct, frozen=True):
     name: str = ""
+    version: str = ""
     value: Any = None
     signing: bool = False
 
@@ -86,18 +88,28 @@ class _Descriptor(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     nested_digests: Any = None
 
 
-def normal_form(descriptor: bytes) -> bytes:
+def normal_form(descriptor: bytes, *, label_versions: bool = True) -> bytes:
     """Return the normal form of a descriptor of the schema v2, given as JSON. Raises Unverified."""
     if len(descriptor) > MAX_BYTES:
         raise Unverified(f"the descriptor has more than {MAX_BYTES} bytes")
     try:
         component = msgspec.json.decode(descriptor, type=_Descriptor).component
         json.loads(descriptor, object_pairs_hook=_with_each_key_once)
-        return rfc8785.dumps({"component": _component(component)})
+        content = _component(component)
+        if not label_versions:
+            _drop_label_versions(content)
+        return rfc8785.dumps({"component": content})
     except UNREADABLE as error:
         raise Unverified(f"the descriptor has no normal form; it needs the schema v2: {error}") from None
     except (rfc8785.CanonicalizationError, OverflowError, ValueError) as error:
         raise Unverified(f"the descriptor has no normal form: {error}") from None
+
+
+def _drop_label_versions(content: dict[str, Any]) -> None:
+    elements = (*content["resources"], *content["sources"], *content["componentReferences"])
+    for part in (content, content["provider"], *elements):
+        for label in part.get("labels", ()):
+            label.pop("version", None)
 
 
 def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,7 +174,7 @@ def _signed_labels(labels: list[Label] | None) -> list[dict[str, Any]]:
 
 def _label(label: Label) -> dict[str, Any]:
     value = {} if label.value is None else {"value": _plain(label.value)}
-    return {"name": label.name, **value, **_present(signing=label.signing)}
+    return {"name": label.name, **value, **_present(version=label.version, signing=label.signing)}
 
 
 def _plain(value: Any) -> Any:
