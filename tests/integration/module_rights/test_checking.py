@@ -41,17 +41,10 @@ async def answer(port: int, path: str) -> str:
 
 
 async def says(port: int, text: str) -> None:
-    found = ""
-
     async def is_there() -> bool:
-        nonlocal found
-        found = await answer(port, "readyz")
-        return text in found
+        return text in await answer(port, "readyz")
 
-    try:
-        await eventually(is_there, within=30)
-    except TimeoutError as error:
-        raise AssertionError(found) from error
+    await eventually(is_there, what=f"readiness says {text!r}")
 
 
 @pytest.fixture(autouse=True)
