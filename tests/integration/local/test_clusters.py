@@ -8,7 +8,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from kube_runtime import Client, Forbidden, Informer, load_yaml
-from kyma_local.binaries import find_binaries
 from kyma_local.claims import holder, scratch_folder
 from kyma_local.clusters import LocalCluster, LocalClusters
 from tests.kinds import CONFIG_MAPS, NAMESPACES
@@ -110,8 +110,8 @@ async def test_two_runs_in_one_folder_are_separate_and_stopped_separately(tmp_pa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends children with their parent on Linux only")
 async def test_kill_of_a_run_ends_its_children_and_the_next_deletes_its_scratch_folder(tmp_path: Path) -> None:
-    with up(tmp_path, "--dir", str(tmp_path)) as run:
-        assert len(children_of(tmp_path)) == 4
+    with up(tmp_path, "--dir", str(tmp_path), "--skrs", "0") as run:
+        assert len(children_of(tmp_path)) == 3
         scratch = set(run.temporary.iterdir())
         run.process.send_signal(signal.SIGKILL)
         await eventually(lambda: not children_of(tmp_path), what="every child has ended")
@@ -159,36 +159,42 @@ async def _stop_while_it_is_watched(cluster: LocalCluster) -> None:
     assert server.returncode == 0, "it waited for the watch to end, and was killed"
 
 
-async def test_cluster_whose_port_is_in_use_starts_on_another(tmp_path: Path) -> None:
-    await asyncio.to_thread(find_binaries)
-    async with LocalClusters.start(skrs=0, directory=tmp_path) as clusters:
-        await clusters.kcp.stop()
-        with socket.create_server(("127.0.0.1", clusters.kcp.port)) as taken:
-            await clusters.kcp.start()
-            assert clusters.kcp.port != taken.getsockname()[1]
-        async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
-            assert await client.list(NAMESPACES)
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def clusters(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalClusters]:
+    async with LocalClusters.start(skrs=0, directory=tmp_path_factory.mktemp("shared") / "clusters") as clusters:
+        yield clusters
 
 
-async def test_etcd_answers_nobody_without_a_certificate_of_its_own_ca(tmp_path: Path) -> None:
-    async with LocalClusters.start(skrs=0, directory=tmp_path / "clusters") as clusters:
-        port, user = clusters.etcd.port, clusters.kcp.kubeconfig_for("somebody", ("system:masters",))
-        users = load_yaml(user.read_text())["users"][0]["user"]
-        pair = tmp_path / "somebody.pem"
-        pair.write_bytes(b"".join(base64.b64decode(users[f"client-{part}-data"]) for part in ("certificate", "key")))
-        without, of_the_clusters = (ssl.create_default_context() for _ in range(2))
-        of_the_clusters.load_cert_chain(pair)
-        everything = {"key": "AA==", "range_end": "AA=="}
-        for context in (without, of_the_clusters):
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            for each in (port, clusters.etcd.peer_port):
-                async with httpx.AsyncClient(verify=context, trust_env=False) as client:
-                    with pytest.raises((httpx.HTTPError, ssl.SSLError)):
-                        await client.post(f"https://127.0.0.1:{each}/v3/kv/range", json=everything)
-                    with pytest.raises(httpx.HTTPError):
-                        (await client.get(f"http://127.0.0.1:{each}/version")).raise_for_status()
-        keys = [path for path in (tmp_path / "clusters").rglob("*") if path.suffix in {".key", ".kubeconfig"}]
-        assert len(keys) >= 5
-        readable = [path for path in (*keys, clusters.kcp.admin_kubeconfig) if path.stat().st_mode & 0o077]
-        assert readable == []
-        assert (tmp_path / "clusters").stat().st_mode & 0o077 == 0
+@pytest.mark.asyncio(loop_scope="session")
+async def test_cluster_whose_port_is_in_use_starts_on_another(clusters: LocalClusters) -> None:
+    await clusters.kcp.stop()
+    with socket.create_server(("127.0.0.1", clusters.kcp.port)) as taken:
+        await clusters.kcp.start()
+        assert clusters.kcp.port != taken.getsockname()[1]
+    async with await Client.from_environment(clusters.kcp.admin_kubeconfig) as client:
+        assert await client.list(NAMESPACES)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_etcd_answers_nobody_without_a_certificate_of_its_own_ca(clusters: LocalClusters, tmp_path: Path) -> None:
+    port, user = clusters.etcd.port, clusters.kcp.kubeconfig_for("somebody", ("system:masters",))
+    users = load_yaml(user.read_text())["users"][0]["user"]
+    pair = tmp_path / "somebody.pem"
+    pair.write_bytes(b"".join(base64.b64decode(users[f"client-{part}-data"]) for part in ("certificate", "key")))
+    without, of_the_clusters = (ssl.create_default_context() for _ in range(2))
+    of_the_clusters.load_cert_chain(pair)
+    everything = {"key": "AA==", "range_end": "AA=="}
+    for context in (without, of_the_clusters):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for each in (port, clusters.etcd.peer_port):
+            async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+                with pytest.raises((httpx.HTTPError, ssl.SSLError)):
+                    await client.post(f"https://127.0.0.1:{each}/v3/kv/range", json=everything)
+                with pytest.raises(httpx.HTTPError):
+                    (await client.get(f"http://127.0.0.1:{each}/version")).raise_for_status()
+    folder = clusters.kcp.directory.parent
+    keys = [path for path in folder.rglob("*") if path.suffix in {".key", ".kubeconfig"}]
+    assert len(keys) >= 5
+    readable = [path for path in (*keys, clusters.kcp.admin_kubeconfig) if path.stat().st_mode & 0o077]
+    assert readable == []
+    assert folder.stat().st_mode & 0o077 == 0

@@ -13,7 +13,7 @@ from lifecycle_manager_api import names
 from tests.integration.module_rights.conftest import NAMESPACES
 from tests.waiting import eventually
 
-LONG_TIMEOUTS = {"leader_election_lease_duration": "30s"}
+LONG_TIMEOUTS = {"leader_election_lease_duration": "20s"}
 KEYS = [f"kyma-{number}" for number in range(1000)]
 
 
@@ -29,13 +29,23 @@ async def test_foreign_lease_of_a_module_manager_takes_no_key_away(
         await eventually(lambda: all(map(membership.owns, KEYS)))
 
         written = [namespace for namespace in NAMESPACES if await _writes(telemetry, namespace)]
-        renewals = 0.75 * settings[ReplicaSettings].lease_duration  # three of them
-        await asyncio.sleep(renewals.total_seconds())
+        before = await _renewed_at(lifecycle_manager)
+
+        async def renewed() -> bool:
+            return await _renewed_at(lifecycle_manager) != before
+
+        await eventually(renewed, what="its Lease is renewed")
 
         assert all(map(membership.owns, KEYS))
         assert len(membership.members) == 1
         assert written == [lease_namespace_of("telemetry")]
         taking_part.cancel()
+
+
+async def _renewed_at(client: Client) -> list[str | None]:
+    selector = f"{GROUP_LABEL}={names.LIFECYCLE_MANAGER}"
+    leases = (await client.list(LEASES, names.KCP_LEASE_NAMESPACE, label_selector=selector)).items
+    return [each.spec.renew_time for each in leases]
 
 
 async def _writes(client: Client, namespace: str) -> bool:
