@@ -331,6 +331,6 @@ async def writes_end(stage: Stage) -> None:
 
     last: list[Write] = []
     try:
-        await eventually(is_quiet, within=40)
+        await eventually(is_quiet)
     except AssertionError:
         raise AssertionError(f"it still writes: {Counter(last).most_common(10)}") from None

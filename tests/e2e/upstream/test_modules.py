@@ -93,7 +93,7 @@ async def test_manifest_reconciliation(world: Product) -> None:
             assert waiting.status.last_operation is not None
             return waiting.status.last_operation.operation == WAITING
 
-        await eventually(waits_for_the_finalizer, within=20, what="the Manifest names the finalizer")
+        await eventually(waits_for_the_finalizer, what="the Manifest names the finalizer")
         await consistently(waits_for_the_finalizer, what="the Manifest names the finalizer")
         await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": {"finalizers": []}}, KCP)
 
@@ -111,7 +111,7 @@ async def test_edited_manifest_is_reset(world: Product) -> None:
             found = await world.manifest(module)
             return found is not None and found.spec == before.spec
 
-        await eventually(is_reset, within=20, what="the Manifest is as before")
+        await eventually(is_reset, what="the Manifest is as before")
         await world.installed(module)
 
 
@@ -244,7 +244,7 @@ async def test_module_unmanage(world: Product) -> None:
             assert cr is not None
             return not any(names.MANAGED_BY in each["metadata"].get("labels", ()) for each in (*live, cr))
 
-        await eventually(is_released, within=20, what="the objects have no owner")
+        await eventually(is_released, what="the objects have no owner")
         await world.kyma_is(State.READY)
         await world.measures(1.0, "lifecycle_mgr_module_state", module_name=module.name, state="Unmanaged")
         await world.enable(module)

@@ -34,7 +34,7 @@ async def data_is(world: Product, name: str, data: str) -> None:
         except (NotFound, NotServed):
             return False  # while it is replaced
 
-    await eventually(is_so, within=20, what=f"{name} has the data")
+    await eventually(is_so, what=f"{name} has the data")
 
 
 async def pod_of(world: Product, resource: Resource[Document], name: str) -> Document:

@@ -124,7 +124,7 @@ async def test_changes_are_followed(fleet: Client, kcp: Path) -> None:
     )
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             for _ in range(4):
                 await process.stdout.readline()
             await put_kyma(fleet, "fleet-good", {"state": "Warning"}, labels=HERE)

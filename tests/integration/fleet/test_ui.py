@@ -40,10 +40,11 @@ async def served(kubeconfig: Path, ended_by: int = signal.SIGINT, **more: str) -
     assert process.stdout is not None
     try:
         async with asyncio.timeout(60):
-            yield (await process.stdout.readline()).decode().strip()
+            address = (await process.stdout.readline()).decode().strip()
+        yield address
     finally:
         process.send_signal(ended_by)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await process.wait() == 128 + ended_by
 
 
@@ -52,7 +53,7 @@ async def test_page_shows_the_fleet_to_whoever_has_the_address_once(
 ) -> None:
     await put_kyma(control_plane, "on-own-page", {"state": "Ready"})
     viewer = await identity(control_plane, kcp, tmp_path, "klm-viewer")
-    async with served(viewer) as address, httpx.AsyncClient(trust_env=False, timeout=30) as browser:
+    async with served(viewer) as address, httpx.AsyncClient(trust_env=False, timeout=60) as browser:
         assert address.startswith(BEFORE)
         root = address.partition("/sign-in/")[0]
         assert (await browser.get(f"{root}/")).status_code == 401
@@ -65,7 +66,7 @@ async def test_page_shows_the_fleet_to_whoever_has_the_address_once(
             page = await browser.get(f"{root}/kymas/on-own-page", headers=session)
             return page.status_code == 200 and "on-own-page" in page.text
 
-        await eventually(shown, within=30, what="the page of the Kyma")
+        await eventually(shown, what="the page of the Kyma")
         assert (await browser.get(address)).status_code == 401, "the address signs in once"
         assert (await browser.get(f"{root}/", headers={**session, "Host": "elsewhere.example"})).status_code == 421
     await control_plane.delete(KYMAS, "on-own-page", KCP)
@@ -89,9 +90,9 @@ async def test_command_line_of_the_browser_has_no_key(
     browser.chmod(0o700)
     async with (
         served(viewer, ended_by, BROWSER=f"{browser} %s", TMPDIR=str(tmp_path)) as address,
-        httpx.AsyncClient(trust_env=False, timeout=10) as page,
+        httpx.AsyncClient(trust_env=False, timeout=60) as page,
     ):
-        await eventually(started.exists, within=30, what="the browser")
+        await eventually(started.exists, what="the browser")
         argument = started.read_text().strip()
         assert argument.startswith("file:///")
         file = Path(argument.removeprefix("file://"))

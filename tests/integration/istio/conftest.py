@@ -86,7 +86,7 @@ class Routes:
             found = find((await self.kcp.get(WATCHERS, name, KCP)).status.conditions, "VirtualService")
             return found if found is not None and found.reason == reason else None
 
-        return await eventually(condition, what=f"the VirtualService of {name} is {reason}", within=30)
+        return await eventually(condition, what=f"the VirtualService of {name} is {reason}")
 
 
 def new_ca() -> Any:

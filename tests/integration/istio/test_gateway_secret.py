@@ -32,7 +32,7 @@ async def secret_with(world: Routes, cas: CAs) -> Secret:
             return None
         return secret if issued_by(content(secret, "tls.crt"), cas.signing.certificate_pem) else None
 
-    return await eventually(found, what="the Secret has a certificate of the CA in force", within=30)
+    return await eventually(found, what="the Secret has a certificate of the CA in force")
 
 
 async def leave_behind(world: Routes, ca: KeyPair) -> Secret:
@@ -56,7 +56,7 @@ async def test_gateway_gets_a_certificate_in_place_of_the_key_of_the_ca(world: R
             secret = await secret_of(world)
             return secret if secret is not None and secret.data["tls.key"] != before.data["tls.key"] else None
 
-        secret = await eventually(is_replaced, what="the key of the CA is replaced", within=30)
+        secret = await eventually(is_replaced, what="the key of the CA is replaced")
         assert secret.metadata.uid == before.metadata.uid
         assert secret.metadata.annotations == before.metadata.annotations
         shown = describe(content(secret, "tls.crt"))
@@ -86,7 +86,7 @@ async def test_unreadable_certificate_and_new_hosts_are_replaced(world: Routes) 
             except ValueError:
                 return False
 
-        await eventually(has_both, what="the certificate has both hosts", within=30)
+        await eventually(has_both, what="the certificate has both hosts")
 
 
 async def test_gateway_secret_server_cert_metric(world: Routes) -> None:
@@ -106,5 +106,5 @@ async def test_gateway_secret_server_cert_metric(world: Routes) -> None:
             assert secret is not None
             return secret.data["tls.crt"] not in {before.data["tls.crt"], patch["data"]["tls.crt"]}
 
-        await eventually(is_replaced, what="the certificate is replaced", within=30)
+        await eventually(is_replaced, what="the certificate is replaced")
         assert manager.registry.get_sample_value(METRIC) == 0.0

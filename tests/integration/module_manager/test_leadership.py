@@ -125,7 +125,7 @@ async def test_replica_whose_lease_is_taken_stops_reconciling_until_it_has_anoth
         stolen = {"spec": {"holderIdentity": "somebody else"}}
         await admin.merge_patch(LEASES, taken.metadata.name, stolen, lease_namespace_of(module))
 
-        await eventually(lambda: not only.leads, within=15, every=0.001)
+        await eventually(lambda: not only.leads, every=0.001)
         await eventually(lambda: only.leads, within=60)
         (lease,) = await leases_of(admin, module)
         assert lease.metadata.name != taken.metadata.name

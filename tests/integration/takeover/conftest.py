@@ -157,7 +157,7 @@ class Takeover:
             async def has_left(version: str = version, kind: str = kind, name: str = name) -> bool:
                 return await self.live(version, kind, name) is None
 
-            await eventually(has_left, what=f"{kind} {name} is gone", within=20)
+            await eventually(has_left, what=f"{kind} {name} is gone")
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")

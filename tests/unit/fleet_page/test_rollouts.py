@@ -148,7 +148,7 @@ async def test_user_who_may_not_list_rollouts_sees_none() -> None:
 
 @pytest.mark.parametrize(("access", "shown"), [(Asked(20), True), (WithoutRollouts(20), False)])
 async def test_stream_has_the_rollouts_that_the_user_may_list(access: AnyRight, shown: bool) -> None:
-    async with asyncio.timeout(10), client(Rollouts([rollout()]), access) as browser:
+    async with asyncio.timeout(60), client(Rollouts([rollout()]), access) as browser:
         await browser.get("/")
         text = (await browser.get("/live?shown=-1")).text
     assert "event: rollouts" in text
@@ -159,7 +159,7 @@ async def test_change_of_a_rollout_alone_is_an_update() -> None:
     rollouts = Rollouts([rollout()])
     live = Live(lambda: (), rollouts.list, seconds=0.01)
     live.current()
-    async with asyncio.timeout(10), live.updates(live.version) as updates:
+    async with asyncio.timeout(60), live.updates(live.version) as updates:
         rollouts.items = [rollout(revision=3)]
         update = await updates.get()
     assert [each.spec.revision for each in update.fleet.rollouts] == [3]
@@ -173,7 +173,7 @@ async def test_page_of_a_module_is_loaded_anew_when_a_rollout_alone_changes() ->
     live.current()
     may_list = partial(AnyRight().may_list, "")
     stream = Streams(live, environment(), 10).fleet(live.version, {"only": "reload"}, may_list)
-    async with asyncio.timeout(10), aclosing(stream):
+    async with asyncio.timeout(60), aclosing(stream):
         await anext(stream)
         rollouts.items = [rollout(revision=3)]
         while "event: reload" not in await anext(stream):
@@ -184,7 +184,7 @@ async def test_new_version_of_a_channel_is_an_update_even_at_once() -> None:
     releases: list[ModuleReleaseMeta] = []
     live = Live(lambda: (), tuple, lambda: releases, seconds=0.01)
     before = live.current()
-    async with asyncio.timeout(10), live.updates(live.version) as updates:
+    async with asyncio.timeout(60), live.updates(live.version) as updates:
         releases.append(builders.release("api", regular="1.2.0"))
         assert live.current() is not before, "another page is loaded at this moment"
         await updates.get()

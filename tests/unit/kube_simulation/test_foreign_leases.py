@@ -28,7 +28,7 @@ async def test_duration_above_the_configured_one_is_cut_to_it(client: Client) ->
         await client.create(LEASES, CLAIM, "default", field_manager="foreign")
         await eventually(lambda: not any(map(member.owns, KEYS)))
 
-        await eventually(lambda: all(map(member.owns, KEYS)), within=30)
+        await eventually(lambda: all(map(member.owns, KEYS)))
         leases = (await client.list(LEASES, "default")).items
         assert [lease.spec.holder_identity for lease in leases] == [member.identity]
         taking_part.cancel()

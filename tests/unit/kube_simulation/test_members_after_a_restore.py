@@ -28,5 +28,5 @@ async def test_keys_of_a_member_that_died_with_the_restore_are_taken_over(
         assert 0 < sum(map(member.owns, keys)) < len(keys)
 
         cluster.roll_back(backup)
-        await eventually(lambda: all(map(member.owns, keys)), within=20)
+        await eventually(lambda: all(map(member.owns, keys)))
         assert cluster.version < WRITES_AFTER_THE_BACKUP

@@ -51,7 +51,7 @@ async def test_message_and_time_of_another_domains_condition_are_shown_in_the_sk
             now = world.clock.now() + timedelta(seconds=seconds)
             # A domain that decides from a cache one write behind writes the same condition with another time.
             await write_condition(world.kcp, before, WEBHOOK, condition, now=now, field_manager="webhook")
-            await eventually(lambda: in_step(world), within=20, what="the SKR shows the condition")
+            await eventually(lambda: in_step(world), what="the SKR shows the condition")
 
 
 async def is_introduced(world: World) -> bool:

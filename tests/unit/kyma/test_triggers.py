@@ -72,7 +72,7 @@ TRIGGERS: dict[str, Change] = {
 async def test_kyma_is_enqueued_for(world: World, what: str) -> None:
     queue = world.manager.controllers["kyma"].queue
     await TRIGGERS[what](world)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await queue.get() == DEMO
     assert not len(queue)
 

@@ -436,4 +436,4 @@ async def test_policy_that_only_warns_from_now_on_has_refused_modules_installed_
         await it.world.kcp.list(MODULE_TEMPLATES, KCP)
         it.published.clear()
         await it.ask("warn")
-        await eventually(lambda: it.published == [DescriptorFound(KCP, TEMPLATE)], within=5)
+        await eventually(lambda: it.published == [DescriptorFound(KCP, TEMPLATE)])

@@ -83,7 +83,7 @@ class Fleet:
 
     async def triggered(self, count: int) -> dict[str, Causes]:
         """Return which Manifests were reconciled, and why: without a cause the status may be relied on."""
-        await eventually(lambda: len(self.noted) >= count, within=10, what=f"{count} reconciles")
+        await eventually(lambda: len(self.noted) >= count, what=f"{count} reconciles")
         assert all(causes for _, causes in self.noted)
         return dict(self.noted)
 

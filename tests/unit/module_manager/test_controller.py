@@ -99,7 +99,7 @@ class Running:
 
     async def quiet(self) -> int:
         """Wait until nothing is enqueued or under way; return how many reconciles have ended."""
-        await asyncio.wait_for(self.controller.queue.drained(), 30)
+        await asyncio.wait_for(self.controller.queue.drained(), 60)
         return self.reconciled()
 
 
