@@ -32,7 +32,6 @@ KCP, SKR = names.KCP_NAMESPACE, names.SKR_NAMESPACE
 KYMA = "kyma-sample"
 PULL_SECRET = "some-special-image-pull-secret"
 GLOBAL_ACCOUNT = "dummy-global-account"
-WITHIN = 20.0
 
 
 @dataclass(eq=False)
@@ -66,24 +65,27 @@ class Product:
 
     @asynccontextmanager
     async def offered(
-        self, module: Module, *versions: str, spec: Document | None = None, **channels: str
-    ) -> AsyncIterator[Module]:
-        """Offer versions of a module until the block ends; then it is disabled and gone."""
-        await self.offer(
-            module, *(versions or (OLD, NEW)), spec=spec, labels=None, **(channels or {"regular": OLD, "fast": NEW})
-        )
-        try:
-            yield module
-        finally:
-            await self.withdraw(module)
-
-    async def offer(
         self,
         module: Module,
         *versions: str,
         spec: Document | None = None,
         labels: dict[str, str] | None = None,
         **channels: str,
+    ) -> AsyncIterator[Module]:
+        """Offer versions of a module until the block ends; then it is disabled and gone."""
+        await self._offer(
+            module, *(versions or (OLD, NEW)), spec=spec, labels=labels, **(channels or {"regular": OLD, "fast": NEW})
+        )
+        try:
+            yield module
+        except BaseException:
+            await self.release_held(module)  # or the tests that follow would fail, too
+            raise
+        finally:
+            await self._withdraw(module)
+
+    async def _offer(
+        self, module: Module, *versions: str, spec: Document | None, labels: dict[str, str] | None, **channels: str
     ) -> None:
         """Put versions of a module into the catalog, with labels, and a version into each channel."""
         self.runtime.modules[module.name] = module
@@ -99,7 +101,21 @@ class Product:
         """Put other versions into the channels of a module."""
         await put_in_catalog(self.kcp, module.release(spec=spec, **channels))
 
-    async def withdraw(self, module: Module) -> None:
+    async def release_held(self, module: Module) -> None:
+        """Remove what keeps a module from going: finalizers of tests, and Module CRs of users."""
+        manifest = await self.manifest(module)
+        if manifest is not None:
+            kept = [each for each in manifest.metadata.finalizers if not each.startswith("example.com/")]
+            patch = {"metadata": {"finalizers": kept, "labels": {names.SKIP_RECONCILIATION: None}}}
+            await self.kcp.merge_patch(MANIFESTS, manifest.metadata.name, patch, KCP, field_manager="operator")
+        with suppress(NotFound, NotServed):
+            for live in (await self.skr.list(module.samples())).items:
+                place = live["metadata"]["name"], live["metadata"].get("namespace")
+                await self.skr.merge_patch(module.samples(), place[0], {"metadata": {"finalizers": []}}, place[1])
+                if place[0] != "sample":
+                    await self.skr.delete(module.samples(), *place)
+
+    async def _withdraw(self, module: Module) -> None:
         """Disable a module, wait until it is gone, and remove it from the catalog."""
         self.runtime.states.pop(module.name, None)
         if module.name in self.chosen:
@@ -166,7 +182,7 @@ class Product:
         await self.module_is(module, State.READY, version=version)
         await self.kyma_is(State.READY)
 
-    async def kyma_is(self, state: State, *, within: float = WITHIN) -> None:
+    async def kyma_is(self, state: State, *, within: float = 60.0) -> None:
         """Wait until the Kyma has a state, in both clusters."""
 
         async def reached() -> bool:
@@ -185,7 +201,7 @@ class Product:
             is_so = found is not None and found.state is state and version in {"", found.version}
             return found if is_so else None
 
-        return await eventually(reached, within=WITHIN, what=f"{module.name} {version} is {state}")
+        return await eventually(reached, what=f"{module.name} {version} is {state}")
 
     async def manifest_is(self, module: Module, *states: State) -> Manifest:
         """Wait until the Manifest of a module has one of these states."""
@@ -194,7 +210,7 @@ class Product:
             found = await self.manifest(module)
             return found if found is not None and found.status.state in states else None
 
-        return await eventually(reached, within=WITHIN, what=f"the Manifest of {module.name} is {states}")
+        return await eventually(reached, what=f"the Manifest of {module.name} is {states}")
 
     async def until_gone(self, module: Module) -> None:
         """Wait until the Manifest of a module is gone, and the Kyma no longer names it."""
@@ -202,7 +218,7 @@ class Product:
         async def gone() -> bool:
             return await self.manifest(module) is None and await self.module_status(module) is None
 
-        await eventually(gone, within=WITHIN, what=f"{module.name} is gone")
+        await eventually(gone, what=f"{module.name} is gone")
 
     async def workload(self, module: Module, version: str) -> Document | None:
         """Return what runs a version of a module, None where it does not exist."""
@@ -218,7 +234,7 @@ class Product:
             is_ready = live is not None and (live.get("status") or {}).get("readyReplicas") == 1
             return is_ready and (not but_not or await self.workload(module, but_not) is None)
 
-        await eventually(running, within=WITHIN, what=f"{module.operator(version)} runs")
+        await eventually(running, what=f"{module.operator(version)} runs")
 
     async def watcher_environment(self) -> dict[str, str]:
         """Return the environment variables of the Watcher's Deployment."""
@@ -239,7 +255,7 @@ class Product:
             found = await self.default_cr(module)
             return found is not None and state in {"", (found.get("status") or {}).get("state")}
 
-        await eventually(exists, within=WITHIN, what=f"the Module CR of {module.name} is {state or 'there'}")
+        await eventually(exists, what=f"the Module CR of {module.name} is {state or 'there'}")
 
     async def hold(self, module: Module, *, name: str = "sample", held: bool = True) -> None:
         """Put a finalizer on a Module CR, or remove it, as its operator does."""
@@ -256,7 +272,7 @@ class Product:
                 return True
             return False
 
-        await eventually(gone, within=WITHIN, what=f"{resource.kind} {name} is gone")
+        await eventually(gone, what=f"{resource.kind} {name} is gone")
 
     async def catalog(self) -> set[str]:
         """Return the kinds and names of the catalog in the user cluster."""
@@ -283,13 +299,14 @@ class Product:
         await self.patch_kyma({"metadata": {"labels": labels}})
 
     @asynccontextmanager
-    async def labelled(self, label: str, value: str) -> AsyncGenerator[None, None]:
-        """Have a label on the Kyma until the block ends."""
-        await self.patch_kyma({"metadata": {"labels": {label: value}}})
+    async def labelled(self, label: str, value: str | None) -> AsyncGenerator[None, None]:
+        """Have a label on the Kyma until the block ends, and then as before."""
+        before = (await self.kyma()).metadata.labels.get(label)
+        await self.label_kyma(**{label: value})
         try:
             yield
         finally:
-            await self.patch_kyma({"metadata": {"labels": {label: None}}})
+            await self.label_kyma(**{label: before})
 
     async def skip(self, module: Module, *, skipped: bool = True) -> None:
         """Have the Manifest of a module skipped, or no longer."""
@@ -311,7 +328,7 @@ class Product:
         async def has() -> bool:
             return await self.sample(name, **labels) == value
 
-        await eventually(has, within=WITHIN, what=f"{name} {labels} is {value}")
+        await eventually(has, what=f"{name} {labels} is {value}")
 
 
 def holds(wanted: set[str], read: Callable[[], Awaitable[set[str]]]) -> Callable[[], Awaitable[bool]]:

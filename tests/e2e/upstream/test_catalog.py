@@ -25,7 +25,7 @@ async def offers(world: Product, module: Module, *kept: str, **versions: str) ->
         named = {each.channel: each.version for every in channels for each in every}
         return found == {*kept, *versions.values()} and named == versions and len(channels) == bool(versions)
 
-    await eventually(is_so, within=20, what=f"{module.name} is offered as {versions}")
+    await eventually(is_so, what=f"{module.name} is offered as {versions}")
 
 
 async def label_template(world: Product, module: Module, version: str, **labels: str | None) -> None:
@@ -39,47 +39,44 @@ def selecting(value: str) -> dict[str, Any]:
 
 async def test_modulereleasemeta_sync(world: Product) -> None:
     groups = {f"{names.GROUP}/{group}": "true" for group in ("beta", "internal")}
-    module = Module(name="synced")
-    await world.offer(module, OLD, NEW, labels=groups, regular=OLD, fast=NEW)
-    await offers(world, module)
-    async with world.labelled(f"{names.GROUP}/beta", "true"):
+    async with world.offered(Module(name="synced"), labels=groups) as module:
         await offers(world, module)
-        async with world.labelled(f"{names.GROUP}/internal", "true"):
-            await offers(world, module, regular=OLD, fast=NEW)
-    # A user may have it by now: it stays, as long as it is not deleted in KCP.
-    await offers(world, module, regular=OLD, fast=NEW)
-    await label_template(world, module, OLD, beta=None, internal=None)
-    await offers(world, module, NEW, regular=OLD)
-    await world.release(module, regular=NEW)
-    await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
-    await label_template(world, module, NEW, beta=None, internal=None)
-    await offers(world, module, regular=NEW)
-    await world.kcp.delete(MODULE_RELEASE_METAS, module.name, KCP)
+        async with world.labelled(f"{names.GROUP}/beta", "true"):
+            await offers(world, module)
+            async with world.labelled(f"{names.GROUP}/internal", "true"):
+                await offers(world, module, regular=OLD, fast=NEW)
+        # A user may have it by now: it stays, as long as it is not deleted in KCP.
+        await offers(world, module, regular=OLD, fast=NEW)
+        await label_template(world, module, OLD, beta=None, internal=None)
+        await offers(world, module, NEW, regular=OLD)
+        await world.release(module, regular=NEW)
+        await world.kcp.delete(MODULE_TEMPLATES, f"{module.name}-{OLD}", KCP)
+        await label_template(world, module, NEW, beta=None, internal=None)
+        await offers(world, module, regular=NEW)
+        await world.kcp.delete(MODULE_RELEASE_METAS, module.name, KCP)
 
-    async def is_withdrawn() -> bool:
-        return f"ModuleReleaseMeta {module.name}" not in await world.catalog()
+        async def is_withdrawn() -> bool:
+            return f"ModuleReleaseMeta {module.name}" not in await world.catalog()
 
-    await eventually(is_withdrawn, within=20)
-    await world.kcp.get(MODULE_TEMPLATES, f"{module.name}-{NEW}", KCP)
-    await world.withdraw(module)
+        await eventually(is_withdrawn)
+        await world.kcp.get(MODULE_TEMPLATES, f"{module.name}-{NEW}", KCP)
 
 
 async def test_restricted_module_catalog_sync(world: Product) -> None:
     module = Module(name="restricted")
-    await world.offer(module, OLD, regular=OLD)
-    await offers(world, module)
-    await world.release(module, {"kymaSelector": {}}, regular=OLD)
-    await offers(world, module)
-    async with world.labelled(ALLOWED, "allowed"):
+    async with world.labelled(ALLOWED, None), world.offered(module, OLD, regular=OLD):
+        await offers(world, module)
+        await world.release(module, {"kymaSelector": {}}, regular=OLD)
+        await offers(world, module)
+        await world.label_kyma(**{ALLOWED: "allowed"})
         await world.release(module, selecting("allowed"), regular=OLD)
         await offers(world, module, regular=OLD)
         await world.release(module, selecting("others"), regular=OLD)
         await offers(world, module)
-        await world.patch_kyma({"metadata": {"labels": {ALLOWED: "others"}}})
+        await world.label_kyma(**{ALLOWED: "others"})
         await offers(world, module, regular=OLD)
         await world.release(module, selecting("nobody"), regular=OLD)
         await offers(world, module)
-    await world.withdraw(module)
 
 
 REFUSED = "the module is not released for this cluster (ModuleNotForThisCluster)"
@@ -128,7 +125,7 @@ async def test_restricted_modules(world: Product) -> None:
         async def is_uninstalled() -> bool:
             return await world.workload(module, OLD) is None and await world.default_cr(module) is None
 
-        await eventually(is_uninstalled, within=20, what="the module is uninstalled")
+        await eventually(is_uninstalled, what="the module is uninstalled")
         await is_refused(world, module)
     await world.kyma_is(State.READY)
 

@@ -99,30 +99,28 @@ async def test_skr_connection_lost(world: Product) -> None:
             async def is_error() -> bool:
                 return (await world.kyma()).status.state is State.ERROR
 
-            await eventually(is_error, within=20, what="the Kyma is an Error")
+            await eventually(is_error, what="the Kyma is an Error")
         await world.installed(module)
 
 
 async def test_misconfigured_kyma_secret(world: Product) -> None:
-    await world.delete_access()
-    await world.write_access("invalid")
-    module = Module(name="late")
-    try:
-        await world.offer(module, OLD, regular=OLD)
-        await world.enable(module)
-
-        async def is_refused() -> bool:
-            condition = await world.condition("SKRReachable")
-            return condition is not None and condition.reason == "AccessSecretUnusable"
-
-        await eventually(is_refused, within=20, what="the Kyma says that its Secret is unusable")
-        assert await world.manifest(module) is None
-    finally:
+    async with world.offered(Module(name="late"), OLD, regular=OLD) as module:
         await world.delete_access()
-        await world.write_access(world.access)
-    await world.manifest_is(module, State.READY)
-    await world.has_default_cr(module)
-    await world.withdraw(module)
+        await world.write_access("invalid")
+        try:
+            await world.enable(module)
+
+            async def is_refused() -> bool:
+                condition = await world.condition("SKRReachable")
+                return condition is not None and condition.reason == "AccessSecretUnusable"
+
+            await eventually(is_refused, what="the Kyma says that its Secret is unusable")
+            assert await world.manifest(module) is None
+        finally:
+            await world.delete_access()
+            await world.write_access(world.access)
+        await world.manifest_is(module, State.READY)
+        await world.has_default_cr(module)
 
 
 async def test_skr_secret_rotation(world: Product) -> None:
@@ -136,14 +134,16 @@ async def test_skr_secret_rotation(world: Product) -> None:
     await world.write_access(kubeconfig)
     async with installed(world, Module(name="rotated")) as module:
         await world.skr.delete(CLUSTER_ROLE_BINDINGS, "test-skr-admin")
-        await world.manifest_is(module, State.ERROR)
+        try:
+            await world.manifest_is(module, State.ERROR)
 
-        async def is_error() -> bool:
-            return (await world.kyma()).status.state is State.ERROR
+            async def is_error() -> bool:
+                return (await world.kyma()).status.state is State.ERROR
 
-        await eventually(is_error, within=20, what="the Kyma is an Error")
-        await world.delete_access()
-        await world.write_access(world.access)
+            await eventually(is_error, what="the Kyma is an Error")
+        finally:
+            await world.delete_access()
+            await world.write_access(world.access)
         await world.installed(module)
         await world.manifest_is(module, State.READY)
 
@@ -179,21 +179,23 @@ async def abandoned(world: Product, module: Module, propagation: Literal["Backgr
         kyma = await world.kyma()
         return kyma.metadata.being_deleted and kyma.status.state is State.DELETING
 
-    await eventually(is_deleting, within=20, what="the Kyma is being deleted")
-    async with world.link.cut():
-        assert (await world.kyma()).status.state is State.DELETING
-        await world.delete_access()
-        await world.until_lacks(MANIFESTS, f"{KYMA}-{module.name}", KCP, of=world.kcp)
-        await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
-        await world.until_lacks(SECRETS, f"{KYMA}-webhook-tls", KCP, of=world.kcp)
-    await restored(world, module)
+    try:
+        await eventually(is_deleting, what="the Kyma is being deleted")
+        async with world.link.cut():
+            assert (await world.kyma()).status.state is State.DELETING
+            await world.delete_access()
+            await world.until_lacks(MANIFESTS, f"{KYMA}-{module.name}", KCP, of=world.kcp)
+            await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
+            await world.until_lacks(SECRETS, f"{KYMA}-webhook-tls", KCP, of=world.kcp)
+    finally:  # the other scenarios need it
+        await restored(world, module)
 
 
 async def restored(world: Product, module: Module) -> None:
     """Write the Kyma again, with the cluster that has what the former one left."""
     world.chosen.clear()
-    if module.has_default and await world.default_cr(module) is not None:
-        await world.hold(module, held=False)
+    await world.release_held(module)
+    await world.until_lacks(KYMAS, KYMA, KCP, of=world.kcp)
     await world.skr.merge_patch(KYMAS, names.DEFAULT_KYMA_NAME, {"spec": {"modules": []}}, SKR, field_manager="user")
     await world.write_kyma()
     await world.kyma_is(State.READY)
@@ -201,34 +203,26 @@ async def restored(world: Product, module: Module) -> None:
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 async def test_kyma_deprovision(world: Product, propagation: Literal["Background", "Foreground"]) -> None:
-    module = Module(name=f"left-{propagation.lower()}")
-    await world.offer(module, OLD, regular=OLD)
-    await world.enable(module)
-    await world.installed(module)
-    await world.hold(module)
-    await world.disable(module)
-    await world.has_default_cr(module, "Deleting")
-    await world.manifest_is(module, State.DELETING)
-    await abandoned(world, module, propagation)
-    await world.withdraw(module)
+    async with installed(world, Module(name=f"left-{propagation.lower()}")) as module:
+        await world.hold(module)
+        await world.disable(module)
+        await world.has_default_cr(module, "Deleting")
+        await world.manifest_is(module, State.DELETING)
+        await abandoned(world, module, propagation)
 
 
 async def test_module_without_default_cr(world: Product) -> None:
-    module = Module(name="bare", has_default=False)
-    await world.offer(module, OLD, regular=OLD)
-    await world.enable(module)
-    await world.installed(module)
-    assert await world.default_cr(module) is None
-    manifest = await world.manifest(module)
-    assert manifest is not None
-    finalizers = {"finalizers": [*manifest.metadata.finalizers, "example.com/blocking"]}
-    await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": finalizers}, KCP)
-    await world.disable(module)
+    async with installed(world, Module(name="bare", has_default=False)) as module:
+        assert await world.default_cr(module) is None
+        manifest = await world.manifest(module)
+        assert manifest is not None
+        finalizers = {"finalizers": [*manifest.metadata.finalizers, "example.com/blocking"]}
+        await world.kcp.merge_patch(MANIFESTS, manifest.metadata.name, {"metadata": finalizers}, KCP)
+        await world.disable(module)
 
-    async def is_being_deleted() -> bool:
-        found = await world.manifest(module)
-        return found is not None and found.metadata.being_deleted
+        async def is_being_deleted() -> bool:
+            found = await world.manifest(module)
+            return found is not None and found.metadata.being_deleted
 
-    await eventually(is_being_deleted, within=20)
-    await abandoned(world, module, "Background")
-    await world.withdraw(module)
+        await eventually(is_being_deleted)
+        await abandoned(world, module, "Background")

@@ -24,13 +24,14 @@ KINDS: dict[str, type[ApiObject]] = {
 @pytest.mark.parametrize("name", KINDS)
 async def test_object_stored_in_v1beta1_is_read_as_v1beta2(client: Client, namespace: str, name: str) -> None:
     kind = KINDS[name]
-    await _serve_v1beta1(client, kind)
     old = Resource.dynamic(kind.GROUP, "v1beta1", kind.KIND, kind.PLURAL, namespaced=True)
     new = Resource.dynamic(kind.GROUP, kind.VERSION, kind.KIND, kind.PLURAL, namespaced=True)
     document = in_namespace(read(COMPLETE[name]), namespace) | {"apiVersion": old.api_version}
-    stored = await _create(client, old, document, namespace)
-
-    await apply_crds(client)
+    try:
+        await _serve_v1beta1(client, kind)
+        stored = await _create(client, old, document, namespace)
+    finally:  # the other tests of this worker need them
+        await apply_crds(client)
 
     found = await eventually(lambda: _served(client, new, stored["metadata"]["name"], namespace), within=60)
     assert found["spec"] == stored["spec"]

@@ -95,6 +95,16 @@ async def start_manager(programs: Programs, *options: str, name: str = MANAGER, 
 
 
 @asynccontextmanager
+async def without(programs: Programs, name: str, *, killed: bool = False) -> AsyncGenerator[None, None]:
+    """Stop or kill a program, and start it again when the block ends, whatever becomes of it."""
+    await (programs.kill(name) if killed else programs.stop(name))
+    try:
+        yield
+    finally:
+        await programs.restart(name)
+
+
+@asynccontextmanager
 async def manager_with(programs: Programs, *options: str, **environment: str) -> AsyncGenerator[Manager, None]:
     """Run the Lifecycle Manager with other options until the block ends."""
     manager = await start_manager(programs, *options, **environment)

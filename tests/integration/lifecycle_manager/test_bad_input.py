@@ -2,7 +2,8 @@
 
 import base64
 import ssl
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests.integration.lifecycle_manager.catalog_entries import refusal
+from tests.integration.lifecycle_manager.programs import MANAGER, without
 from tests.waiting import eventually, is_gone
 
 NAMESPACE = names.KCP_NAMESPACE
@@ -29,7 +31,9 @@ UNREACHABLE = {
 }
 
 
-async def create_kyma(environment: Environment, name: str) -> None:
+@asynccontextmanager
+async def kyma(environment: Environment, name: str) -> AsyncIterator[None]:
+    """Have a Kyma until the block ends. Its access Secret is deleted first: deletion proceeds without the cluster."""
     document = {
         "apiVersion": KYMAS.api_version,
         "kind": "Kyma",
@@ -37,6 +41,23 @@ async def create_kyma(environment: Environment, name: str) -> None:
         "spec": {"channel": "regular"},
     }
     await environment.kcp.create(KYMAS, document, NAMESPACE, field_manager="test")
+    try:
+        yield
+    finally:
+        for resource, left in ((SECRETS, f"kubeconfig-{name}"), (KYMAS, name)):
+            with suppress(NotFound, NotServed):
+                await environment.kcp.delete(resource, left, NAMESPACE)
+        await eventually(lambda: is_gone(environment.kcp.get(KYMAS, name, NAMESPACE)), what=f"Kyma {name} is gone")
+
+
+@asynccontextmanager
+async def stored(environment: Environment, document: dict[str, Any]) -> AsyncIterator[None]:
+    """Have a SyncResource until the block ends."""
+    await environment.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
+    try:
+        yield
+    finally:
+        await environment.kcp.delete(SYNC_RESOURCES, document["metadata"]["name"], NAMESPACE)
 
 
 async def create_access_secret(environment: Environment, kyma: str, data: dict[str, str]) -> None:
@@ -71,27 +92,17 @@ async def reachable_condition(environment: Environment, name: str, reason: str) 
     return await eventually(message, what=f"condition {reason} on Kyma {name}")
 
 
-async def remove_kyma(environment: Environment, name: str) -> None:
-    """Remove a Kyma whose access Secret is gone: deletion proceeds without the cluster."""
-    with suppress(NotFound, NotServed):
-        await environment.kcp.delete(SECRETS, f"kubeconfig-{name}", NAMESPACE)
-    await environment.kcp.delete(KYMAS, name, NAMESPACE)
-    await eventually(lambda: is_gone(environment.kcp.get(KYMAS, name, NAMESPACE)), what=f"Kyma {name} is gone")
-
-
 async def test_kyma_without_access_secret_reports_it(environment: Environment) -> None:
-    await create_kyma(environment, "no-secret")
-    message = await reachable_condition(environment, "no-secret", "AccessSecretMissing")
+    async with kyma(environment, "no-secret"):
+        message = await reachable_condition(environment, "no-secret", "AccessSecretMissing")
     assert names.KYMA_NAME in message
-    await remove_kyma(environment, "no-secret")
 
 
 async def test_access_secret_without_kubeconfig_is_named(environment: Environment) -> None:
-    await create_kyma(environment, "no-config")
-    await create_access_secret(environment, "no-config", {"kubeconfig": "wrong key"})
-    message = await reachable_condition(environment, "no-config", "AccessSecretIncomplete")
+    async with kyma(environment, "no-config"):
+        await create_access_secret(environment, "no-config", {"kubeconfig": "wrong key"})
+        message = await reachable_condition(environment, "no-config", "AccessSecretIncomplete")
     assert "kubeconfig-no-config" in message
-    await remove_kyma(environment, "no-config")
 
 
 @pytest.mark.parametrize(
@@ -110,21 +121,19 @@ async def test_access_secret_without_kubeconfig_is_named(environment: Environmen
     ],
 )
 async def test_dangerous_kubeconfig_is_refused(environment: Environment, name: str, change: dict[str, Any]) -> None:
-    await create_kyma(environment, name)
-    await create_access_secret(environment, name, {"config": dump_yaml({**UNREACHABLE, **change})})
-    message = await reachable_condition(environment, name, "AccessSecretUnusable")
+    async with kyma(environment, name):
+        await create_access_secret(environment, name, {"config": dump_yaml({**UNREACHABLE, **change})})
+        message = await reachable_condition(environment, name, "AccessSecretUnusable")
     assert "not-a-secret" not in message
-    await remove_kyma(environment, name)
 
 
 async def test_unreachable_cluster_does_not_affect_others(walkthrough: Walkthrough) -> None:
     environment = walkthrough.environment
-    await create_kyma(environment, "gone")
-    await create_access_secret(environment, "gone", {"config": dump_yaml(UNREACHABLE)})
-    message = await reachable_condition(environment, "gone", "ClusterUnreachable")
-    assert "not-a-secret" not in message
-    await walkthrough.change_volume("333Gi")
-    await remove_kyma(environment, "gone")
+    async with kyma(environment, "gone"):
+        await create_access_secret(environment, "gone", {"config": dump_yaml(UNREACHABLE)})
+        message = await reachable_condition(environment, "gone", "ClusterUnreachable")
+        assert "not-a-secret" not in message
+        await walkthrough.change_volume("333Gi")
 
 
 async def test_rotated_credentials_are_used_and_a_claimed_cluster_is_not_changed(
@@ -132,16 +141,16 @@ async def test_rotated_credentials_are_used_and_a_claimed_cluster_is_not_changed
 ) -> None:
     """The new credentials are for the cluster of another Kyma, which is found only by using them."""
     environment = walkthrough.environment
-    await create_kyma(environment, "rotated")
-    await create_access_secret(environment, "rotated", {"config": dump_yaml(UNREACHABLE)})
-    await reachable_condition(environment, "rotated", "ClusterUnreachable")
-    data = {"config": base64.b64encode(walkthrough.programs.skr_access.encode()).decode()}
-    await environment.kcp.merge_patch(SECRETS, "kubeconfig-rotated", {"data": data}, NAMESPACE, field_manager="test")
-    assert "Kyma demo" in await reachable_condition(environment, "rotated", "SKRClaimed")
-    await walkthrough.change_volume("334Gi")
-    await environment.kcp.delete(KYMAS, "rotated", NAMESPACE)
-    await eventually(lambda: is_gone(environment.kcp.get(KYMAS, "rotated", NAMESPACE)))
-    await environment.kcp.delete(SECRETS, "kubeconfig-rotated", NAMESPACE)
+    async with kyma(environment, "rotated"):
+        await create_access_secret(environment, "rotated", {"config": dump_yaml(UNREACHABLE)})
+        await reachable_condition(environment, "rotated", "ClusterUnreachable")
+        data = {"config": base64.b64encode(walkthrough.programs.skr_access.encode()).decode()}
+        patch = {"data": data}
+        await environment.kcp.merge_patch(SECRETS, "kubeconfig-rotated", patch, NAMESPACE, field_manager="test")
+        assert "Kyma demo" in await reachable_condition(environment, "rotated", "SKRClaimed")
+        await walkthrough.change_volume("334Gi")
+        await environment.kcp.delete(KYMAS, "rotated", NAMESPACE)  # with access to the cluster of the other one
+        await eventually(lambda: is_gone(environment.kcp.get(KYMAS, "rotated", NAMESPACE)))
     owner = (await environment.skr.get(KYMAS, "default", "kyma-system")).metadata.annotations[names.OWNED_BY]
     assert owner == f"{NAMESPACE}/demo"
     await walkthrough.change_volume("335Gi")
@@ -187,19 +196,16 @@ async def test_invalid_text_is_refused_by_the_webhook(
 async def test_invalid_text_stored_without_the_webhook_is_refused_by_the_reconcile(walkthrough: Walkthrough) -> None:
     """It is written while the Lifecycle Manager, and so its webhook, is stopped."""
     environment = walkthrough.environment
-    await walkthrough.programs.stop("lifecycle-manager")
-    try:
-        await environment.kcp.create(SYNC_RESOURCES, sync_resource("bad", "kind: ["), NAMESPACE, field_manager="test")
-    finally:
-        await walkthrough.programs.restart("lifecycle-manager")
 
     async def refusal() -> str | None:
         resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "bad", NAMESPACE)
         valid = find(resource.status.conditions, "Valid")
         return valid.message if valid and valid.status == "False" and resource.status.state == "Error" else None
 
-    assert "document 0" in await eventually(refusal)
-    await environment.kcp.delete(SYNC_RESOURCES, "bad", NAMESPACE)
+    async with AsyncExitStack() as stack:
+        async with without(walkthrough.programs, MANAGER):
+            await stack.enter_async_context(stored(environment, sync_resource("bad", "kind: [")))
+        assert "document 0" in await eventually(refusal)
 
 
 async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_applied(walkthrough: Walkthrough) -> None:
@@ -219,18 +225,17 @@ async def test_object_that_the_cluster_refuses_is_named_and_the_others_are_appli
         ),
     )
     document = sync_resource("half", "---\n".join(texts))
-    await environment.kcp.create(SYNC_RESOURCES, document, NAMESPACE, field_manager="test")
 
     async def failure() -> str | None:
         resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)
         applied = find(resource.status.conditions, "Applied")
         return applied.message if applied and applied.status == "False" else None
 
-    message = await eventually(failure)
-    assert "document 1" in message
-    assert "NetworkPolicy" in message
-    assert msgspec.to_builtins((await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
-    await environment.kcp.delete(SYNC_RESOURCES, "half", NAMESPACE)
+    async with stored(environment, document):
+        message = await eventually(failure)
+        assert "document 1" in message
+        assert "NetworkPolicy" in message
+        assert msgspec.to_builtins((await environment.kcp.get(SYNC_RESOURCES, "half", NAMESPACE)).status.synced)
 
 
 async def test_event_with_an_invalid_signature_is_refused(walkthrough: Walkthrough) -> None:

@@ -43,16 +43,16 @@ async def test_broken_event_path_is_reported_and_changes_are_found_by_polling(
     elsewhere = free_port()
     await programs.stop(WATCHER)
     await programs.start(processes.skr_watcher(environment.directory / TLS_SECRET, elsewhere, programs.event_port))
-
-    await eventually(lambda: is_reported_everywhere(environment, manager, "EventPathBroken", began), within=120)
-    message = await webhook_message(environment, "False", "EventPathBroken")
-    assert message is not None
-    assert "changes are found at intervals" in message
-    await walkthrough.patch_volume("611Gi")  # the user's write meets no error
-    await walkthrough.wait_for_volume("611Gi")
-
-    assert environment.skr_routes is not None
-    add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
+    try:
+        await eventually(lambda: is_reported_everywhere(environment, manager, "EventPathBroken", began), within=120)
+        message = await webhook_message(environment, "False", "EventPathBroken")
+        assert message is not None
+        assert "changes are found at intervals" in message
+        await walkthrough.patch_volume("611Gi")  # the user's write meets no error
+        await walkthrough.wait_for_volume("611Gi")
+    finally:
+        assert environment.skr_routes is not None
+        add_route(environment.skr_routes, Route(NAMESPACE, "skr-webhook", 443, "127.0.0.1", elsewhere))
     await eventually(lambda: is_watcher_ready(environment))
     await changes_are_reported(walkthrough, 612)
 

@@ -52,7 +52,6 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
     skr = environment.skr
     cause = "Infrastructure bad: VPC peering all: remoteNetwork 0.0.0.0/0 is the whole internet (NetworkTooWide)"
     bad = infrastructure("bad", {}, {"all": "0.0.0.0/0"})
-    await skr.create(INFRASTRUCTURES, bad, "kyma-system", field_manager="user")
 
     async def is_reported(state: str, reason: str, message: str) -> bool:
         kyma = await skr.get(KYMAS, "default", "kyma-system")
@@ -62,17 +61,19 @@ async def test_mistake_of_a_user_is_explained_in_their_kyma_until_it_is_correcte
         assert ready is not None
         return (kyma.status.state, ready.reason, module.message) == (state, reason, message)
 
-    await eventually(lambda: is_reported("Error", "ModuleError", cause), what="the Kyma explains the mistake")
-
     async def notes() -> bool:
         events = (await skr.list(EVENTS, "kyma-system")).items
         return f"module cloud-resources: {cause}" in [event["note"] for event in events]
 
-    await eventually(notes, what="an Event explains the mistake")
-    corrected = infrastructure("bad", {}, {"all": "10.0.0.0/16"})
-    await skr.merge_patch(INFRASTRUCTURES, "bad", {"spec": corrected["spec"]}, "kyma-system", field_manager="user")
-    await eventually(lambda: is_reported("Ready", "Ready", ""), what="the Kyma is ready again")
-    await skr.delete(INFRASTRUCTURES, "bad", "kyma-system")
+    await skr.create(INFRASTRUCTURES, bad, "kyma-system", field_manager="user")
+    try:
+        await eventually(lambda: is_reported("Error", "ModuleError", cause), what="the Kyma explains the mistake")
+        await eventually(notes, what="an Event explains the mistake")
+        corrected = infrastructure("bad", {}, {"all": "10.0.0.0/16"})
+        await skr.merge_patch(INFRASTRUCTURES, "bad", {"spec": corrected["spec"]}, "kyma-system", field_manager="user")
+        await eventually(lambda: is_reported("Ready", "Ready", ""), what="the Kyma is ready again")
+    finally:
+        await skr.delete(INFRASTRUCTURES, "bad", "kyma-system")
 
 
 async def test_kyma_in_kcp_does_not_contain_the_spec_of_users(walkthrough: Walkthrough) -> None:

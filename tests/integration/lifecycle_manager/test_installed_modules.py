@@ -4,6 +4,7 @@ import base64
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tests.integration.lifecycle_manager.catalog_entries import (
     with_link,
 )
 from tests.integration.lifecycle_manager.file_server import FileServer, file_server
+from tests.integration.lifecycle_manager.programs import without
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, EVENTS, WEBHOOKS
 from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
@@ -67,9 +69,30 @@ async def gardener_in_catalog(
     async with in_catalog(kcp, old, new, release(MODULE, regular="1.0.0")):
         yield walkthrough
         await walkthrough.set_modules([CLOUD_RESOURCES])
+        await release_held(walkthrough.environment.skr)
         await eventually(
             is_gone(walkthrough.environment), within=120
         )  # an event may be lost if the webhooks have just changed
+
+
+@asynccontextmanager
+async def enabled(walkthrough: Walkthrough) -> AsyncIterator[None]:
+    """Enable the module until the block ends; then it is gone."""
+    await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+    try:
+        yield
+    finally:
+        await walkthrough.set_modules([CLOUD_RESOURCES])
+        await eventually(is_gone(walkthrough.environment))
+
+
+async def release_held(skr: Client) -> None:
+    """Remove what a test that has failed leaves, and what would keep the module: users' objects and a finalizer."""
+    with suppress(NotFound, NotServed):
+        await skr.merge_patch(MODULE_CRS, "default", {"metadata": {"finalizers": []}}, SKR, field_manager=MODULE)
+    for resource, name in ((MODULE_CRS, "roses"), (RULES, "water")):
+        with suppress(NotFound, NotServed):
+            await skr.delete(resource, name, SKR)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -308,8 +331,7 @@ async def test_invalid_modules_report_the_reason_and_do_not_affect_others(
 ) -> None:
     environment = walkthrough.environment
     first = with_layer(template(MODULE, "0.1.0", data=None), layers.host, f"sha256:{'0' * 64}")
-    async with in_catalog(environment.kcp, first, release(MODULE, regular="0.1.0")):
-        await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+    async with in_catalog(environment.kcp, first, release(MODULE, regular="0.1.0")), enabled(walkthrough):
         await eventually(condition_of(environment, "Ready", "False", "LayerNotFound"))
         for content, reason, text in BAD.values():
             changed = with_layer(template(MODULE, "0.1.0", data=None), layers.host, layers.hold(content))
@@ -323,9 +345,6 @@ async def test_invalid_modules_report_the_reason_and_do_not_affect_others(
 
         await eventually(reported)
         await walkthrough.change_volume("730Gi")
-        await walkthrough.set_modules([CLOUD_RESOURCES])
-        await eventually(is_gone(environment))
-    await remove_from_catalog(environment.kcp, first)
 
 
 @pytest.mark.usefixtures("layers")
@@ -369,8 +388,7 @@ async def test_failed_lookup_of_a_component_is_shown_to_users_and_its_cause_to_o
     environment, document = walkthrough.environment, template(MODULE, "0.1.0", data=None)
     document["spec"]["descriptor"] = {}
     named = release(MODULE, regular="0.1.0", spec={"ocmComponentName": f"kyma-project.io/module/{MODULE}"})
-    async with in_catalog(environment.kcp, document, named):
-        await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
+    async with in_catalog(environment.kcp, document, named), enabled(walkthrough):
 
         async def reported() -> bool:
             inner = await environment.skr.get(KYMAS, "default", SKR)
@@ -383,7 +401,6 @@ async def test_failed_lookup_of_a_component_is_shown_to_users_and_its_cause_to_o
             )
 
         await eventually(reported)
-        await walkthrough.set_modules([CLOUD_RESOURCES])
 
 
 def administrator(kubeconfig: Path) -> aiohttp.ClientSession:
@@ -405,11 +422,8 @@ async def test_lifecycle_manager_killed_during_an_installation_leaves_nothing_be
     async with blocked_config_maps(environment, tmp_path, f"{MODULE}-part-1"):
         await walkthrough.set_modules([CLOUD_RESOURCES, {"name": MODULE, "managed": True}])
         await eventually(lambda: live(environment.skr, OLD[3]))
-        await walkthrough.programs.kill("lifecycle-manager")
-        try:
+        async with without(walkthrough.programs, "lifecycle-manager", killed=True):
             assert await missing(environment.skr, OLD)
-        finally:
-            await walkthrough.programs.restart("lifecycle-manager")
     await walkthrough.set_modules([CLOUD_RESOURCES])
     await eventually(is_gone(environment))
     assert len(await missing(environment.skr, OLD)) == len(OLD)

@@ -2,10 +2,11 @@
 
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from kube_runtime import NotFound, NotServed
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
@@ -137,4 +138,9 @@ async def second_kyma(environment: Environment, name: str) -> AsyncIterator[None
     kyma = {"metadata": {"name": name, "labels": {names.RUNTIME_ID: name}}, "spec": {"channel": "regular"}}
     await environment.kcp.create(SECRETS, secret, KCP, field_manager="test")
     await environment.kcp.create(KYMAS, kyma, KCP, field_manager="test")
-    yield
+    try:
+        yield
+    finally:
+        for resource, left in ((SECRETS, f"kubeconfig-{name}"), (KYMAS, name)):
+            with suppress(NotFound, NotServed):
+                await environment.kcp.delete(resource, left, KCP)

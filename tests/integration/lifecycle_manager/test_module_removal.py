@@ -1,11 +1,12 @@
 """Module CRs that users leave block the removal of a module that a Module Manager runs; then it goes by itself."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest_asyncio
 
-from kube_runtime import dump_yaml
+from kube_runtime import NotFound, NotServed, dump_yaml
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
@@ -27,9 +28,19 @@ async def enabled(walkthrough: Walkthrough) -> AsyncIterator[Walkthrough]:
     await walkthrough.change_volume("410Gi")
     await has_ready(walkthrough, "True")
     yield walkthrough
+    with suppress(NotFound, NotServed):  # else a test that has failed would leave both
+        await walkthrough.environment.kcp.delete(SYNC_RESOURCES, "of-no-owner", KCP)
+    with suppress(NotFound, NotServed):
+        await release(walkthrough.environment)
     await walkthrough.set_modules([MODULE])
     await walkthrough.change_volume("490Gi")
     await has_ready(walkthrough, "True")
+
+
+async def release(environment: Environment) -> None:
+    """Remove the finalizer of the user's Module CR."""
+    released: dict[str, Any] = {"metadata": {"finalizers": []}}
+    await environment.skr.merge_patch(INFRASTRUCTURES, "default", released, SKR, field_manager="user")
 
 
 async def module_of(environment: Environment) -> KymaModuleStatus | None:
@@ -75,8 +86,7 @@ async def test_module_is_in_force_until_its_module_crs_are_deleted_and_then_gone
     await wait_until_deleted(environment)
     deleting = await infrastructure(enabled)
     assert deleting["status"]["state"] == "Deleting"
-    released: dict[str, Any] = {"metadata": {"finalizers": []}}
-    await environment.skr.merge_patch(INFRASTRUCTURES, "default", released, SKR, field_manager="user")
+    await release(environment)
 
     async def is_forgotten() -> bool:
         in_kcp = await environment.kcp.get(KYMAS, "demo", KCP)

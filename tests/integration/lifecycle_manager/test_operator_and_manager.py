@@ -4,6 +4,8 @@ The test plays telemetry's operator: it writes the status of the Module CR as a 
 False, and keeps the Module CR while a pipeline exists. `tests/nodes` has the real one.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,8 +37,10 @@ OWN_PIPELINE = {"spec": {"output": {"otlp": {"endpoint": {"value": "https://own.
 async def test_operators_status_stays_and_its_finalizer_waits_for_no_object_of_the_manager(
     walkthrough: Walkthrough, layers: BlobServer
 ) -> None:
-    async with enabled(TELEMETRY, walkthrough, layers) as environment:
-        operator = PlayedOperator(environment)
+    async with (
+        enabled(TELEMETRY, walkthrough, layers) as environment,
+        PlayedOperator(environment).working() as operator,
+    ):
         await eventually(lambda: operator.says("Ready"), what="the operator's first status")
         for tenant in ("shop", "shop-of-today"):
             await configured(TELEMETRY, environment, {"enrichments": {"cluster": {"name": tenant}}})
@@ -67,6 +71,19 @@ class PlayedOperator:
     environment: Environment
     messages: set[str] = field(default_factory=set)
     """What the Kyma said of the module."""
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator["PlayedOperator"]:
+        """Keep nothing at the end, which a test that has failed would."""
+        try:
+            yield self
+        finally:
+            skr = self.environment.skr
+            with suppress(NotFound, NotServed):
+                await skr.delete(TRACE_PIPELINES, "own")
+            with suppress(NotFound, NotServed):
+                released: dict[str, Any] = {"metadata": {"finalizers": []}}
+                await skr.merge_patch(TELEMETRY.module_crs, "default", released, SKR, field_manager="manager")
 
     async def reconcile(self) -> None:
         skr, crs = self.environment.skr, TELEMETRY.module_crs

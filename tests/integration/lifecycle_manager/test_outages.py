@@ -5,7 +5,7 @@ import base64
 import re
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager_api import SyncResource, names
 from tests.integration.lifecycle_manager.event_path import has_received, is_event_recorded, moment, webhook_message
+from tests.integration.lifecycle_manager.programs import MANAGER, without
 from tests.integration.lifecycle_manager.slow_webhook import blocked_config_maps
 from tests.waiting import eventually
 
@@ -35,10 +36,12 @@ async def test_edit_while_kcp_is_down_succeeds_and_is_applied_after_its_start(wa
     assert walkthrough.environment.clusters is not None
     kcp = walkthrough.environment.clusters.kcp
     await kcp.stop_api_server()
-    with pytest.raises(ClusterUnreachable):
-        await walkthrough.environment.kcp.server_version()
-    await walkthrough.patch_volume("511Gi")  # the user's write meets no error
-    await kcp.start_api_server()
+    try:
+        with pytest.raises(ClusterUnreachable):
+            await walkthrough.environment.kcp.server_version()
+        await walkthrough.patch_volume("511Gi")  # the user's write meets no error
+    finally:
+        await kcp.start_api_server()
     await walkthrough.wait_for_volume("511Gi", within=120)
     await walkthrough.change_volume("512Gi")
 
@@ -113,28 +116,25 @@ async def _only_one_request_at_a_time(environment: Environment) -> AsyncIterator
 
 async def test_edit_while_lifecycle_manager_is_stopped_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("520Gi")
-    await walkthrough.programs.stop("lifecycle-manager")
-    await walkthrough.patch_volume("521Gi")
-    await walkthrough.programs.restart("lifecycle-manager")
+    async with without(walkthrough.programs, MANAGER):
+        await walkthrough.patch_volume("521Gi")
     await walkthrough.wait_for_volume("521Gi", within=120)
 
 
 async def test_edit_while_the_watcher_is_stopped_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
     """The change itself causes no event; the RESYNC at the Watcher's start finds it."""
     await walkthrough.change_volume("530Gi")
-    await walkthrough.programs.stop("skr-watcher")
-    await walkthrough.patch_volume("531Gi")
-    began = moment()
-    await walkthrough.programs.restart("skr-watcher")
+    async with without(walkthrough.programs, "skr-watcher"):
+        await walkthrough.patch_volume("531Gi")
+        began = moment()
     await eventually(lambda: has_received(walkthrough.environment, " /", began, "RESYNC"))
     await walkthrough.wait_for_volume("531Gi")
 
 
 async def test_edit_while_the_module_manager_is_killed_is_applied_after_its_start(walkthrough: Walkthrough) -> None:
     await walkthrough.change_volume("540Gi")
-    await walkthrough.programs.kill("module-manager")
-    await walkthrough.patch_volume("541Gi")
-    await walkthrough.programs.restart("module-manager")
+    async with without(walkthrough.programs, "module-manager", killed=True):
+        await walkthrough.patch_volume("541Gi")
     await walkthrough.wait_for_volume("541Gi")
     configs = await walkthrough.environment.kcp.list(MODULE_CONFIGS, names.KCP_NAMESPACE)
     assert any("541Gi" in config.spec.resource for config in configs.items)
@@ -144,8 +144,7 @@ async def test_silent_watcher_is_reported_and_changes_are_found_by_polling(walkt
     environment = walkthrough.environment
     await walkthrough.change_volume("390Gi")
     began = moment()
-    await walkthrough.programs.stop("skr-watcher")
-    try:
+    async with without(walkthrough.programs, "skr-watcher"):
         message = await eventually(lambda: webhook_message(environment, "False", "WatcherSilent"))
         assert "changes are found at intervals" in message
         await eventually(
@@ -153,8 +152,6 @@ async def test_silent_watcher_is_reported_and_changes_are_found_by_polling(walkt
         )  # repeated Events are sent late
         await walkthrough.patch_volume("391Gi")
         await walkthrough.wait_for_volume("391Gi")
-    finally:
-        await walkthrough.programs.restart("skr-watcher")
 
     await eventually(lambda: webhook_message(environment, "True", "WatcherReady"))
     await eventually(lambda: is_event_recorded(environment, "WatcherReady", began), within=120)
@@ -172,15 +169,14 @@ async def test_lifecycle_manager_killed_during_an_apply_leaves_nothing_behind(
         "metadata": {"name": "cut-off", "namespace": names.KCP_NAMESPACE},
         "spec": {"kyma": "demo", "module": "cloud-resources", "resource": _config_maps("before", 150)},
     }
-    async with blocked_config_maps(environment, tmp_path, "before-1"):
-        await environment.kcp.create(SYNC_RESOURCES, document, names.KCP_NAMESPACE, field_manager="test")
-        await eventually(lambda: _named(environment, "before-"))
-        await walkthrough.programs.kill("lifecycle-manager")
-        assert 0 < len(await _named(environment, "before-")) < 150
-
-    document["spec"]["resource"] = _config_maps("after", 3)
-    await environment.kcp.apply(SYNC_RESOURCES, "cut-off", document, names.KCP_NAMESPACE, field_manager="other")
-    await walkthrough.programs.restart("lifecycle-manager")
+    async with AsyncExitStack() as stack:
+        async with blocked_config_maps(environment, tmp_path, "before-1"):
+            await environment.kcp.create(SYNC_RESOURCES, document, names.KCP_NAMESPACE, field_manager="test")
+            await eventually(lambda: _named(environment, "before-"))
+            await stack.enter_async_context(without(walkthrough.programs, MANAGER, killed=True))
+            assert 0 < len(await _named(environment, "before-")) < 150
+        document["spec"]["resource"] = _config_maps("after", 3)
+        await environment.kcp.apply(SYNC_RESOURCES, "cut-off", document, names.KCP_NAMESPACE, field_manager="other")
 
     async def settled() -> bool:
         resource: SyncResource = await environment.kcp.get(SYNC_RESOURCES, "cut-off", names.KCP_NAMESPACE)

@@ -130,11 +130,13 @@ async def enabled(real: RealModule, walkthrough: Walkthrough, layers: BlobServer
     async with in_catalog(environment.kcp, offered, release(real.name, regular=real.version)):
         await programs.start(program)
         await walkthrough.set_modules([CLOUD_RESOURCES, {"name": real.name, "managed": True}])
-        yield environment
-        await walkthrough.set_modules([CLOUD_RESOURCES])
-        await eventually(gone(environment, real.name))
-        await programs.running[name].stop()
-    await environment.kcp.delete(MODULE_POLICIES, real.name, KCP)
+        try:
+            yield environment
+        finally:
+            await walkthrough.set_modules([CLOUD_RESOURCES])
+            await eventually(gone(environment, real.name))
+            await programs.stop(name)
+            await environment.kcp.delete(MODULE_POLICIES, real.name, KCP)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

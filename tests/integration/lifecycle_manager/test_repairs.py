@@ -222,9 +222,11 @@ async def test_policy_switches_the_repair_of_a_module_off(environment: Environme
     async with objects(environment, config_map("left-out", a="1")):
         patch = {"spec": {"repairOnEvents": False}}
         await environment.kcp.merge_patch(MODULE_POLICIES, "cloud-resources", patch, KCP, field_manager="test")
-        await eventually(is_left_out)
-        patch = {"spec": {"repairOnEvents": True}}
-        await environment.kcp.merge_patch(MODULE_POLICIES, "cloud-resources", patch, KCP, field_manager="test")
+        try:
+            await eventually(is_left_out)
+        finally:
+            patch = {"spec": {"repairOnEvents": True}}
+            await environment.kcp.merge_patch(MODULE_POLICIES, "cloud-resources", patch, KCP, field_manager="test")
         await eventually(lambda: webhook_of(environment))
 
 
@@ -236,6 +238,8 @@ async def test_option_switches_the_repair_off(walkthrough: Walkthrough) -> None:
 
     async with objects(environment, config_map("switched-off", a="1")):
         await start_manager(walkthrough.programs, *LONG_INTERVALS, "--no-repair-on-events")
-        await eventually(is_gone)
-        await start_manager(walkthrough.programs, *LONG_INTERVALS)
+        try:
+            await eventually(is_gone)
+        finally:
+            await start_manager(walkthrough.programs, *LONG_INTERVALS)
         await eventually(lambda: webhook_of(environment))

@@ -1,12 +1,13 @@
 """Modules whose new version, or whose repair, a real API server would refuse for ever."""
 
 import base64
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 
 import pytest
 
-from kube_runtime import ApiError, Resource, ServerUnavailable
+from kube_runtime import ApiError, Client, NotFound, NotServed, Resource, ServerUnavailable
 from lifecycle_manager_api import names
 from tests.kinds import CLUSTER_ROLES, CONFIG_MAPS, DEPLOYMENTS, ROLE_BINDINGS, SECRETS, SERVICES, WEBHOOKS
 from tests.manifest_clusters import KEY, Modules
@@ -56,6 +57,14 @@ def gate(number: int) -> list[Document]:
     }
     gated = thing("v1", "ConfigMap", "gated", data={"x": str(number)})
     return [gated, webhook] if number == 1 else [gated]
+
+
+@pytest.fixture(autouse=True)
+async def gates_are_open(skr: Client) -> AsyncIterator[None]:
+    """Leave no webhook, which would refuse what other tests write to the server."""
+    yield
+    with suppress(NotFound, NotServed):
+        await skr.delete(WEBHOOKS, "gates")
 
 
 async def refuses(world: Modules) -> bool:

@@ -123,15 +123,16 @@ async def test_object_that_a_quota_refuses_is_reported_and_holds_nothing_else_ba
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     job = thing("batch/v1", "Job", "meadow-seeds", spec={"template": template})
     await world.want([thing("v1", "ConfigMap", "meadow"), job])
-    with pytest.raises(Forbidden, match="exceeded quota"):
-        await world.reconcile()
-    assert await world.state() == ("Error", "ApplyFailed")
-    message = (await world.condition()).message
-    assert "Job kyma-system/meadow-seeds" in message
-    assert "exceeded quota: few" in message
-    assert await world.skr.get(CONFIG_MAPS, "meadow", SKR)
-
-    await world.skr.delete(QUOTAS, "few", SKR)
+    try:
+        with pytest.raises(Forbidden, match="exceeded quota"):
+            await world.reconcile()
+        assert await world.state() == ("Error", "ApplyFailed")
+        message = (await world.condition()).message
+        assert "Job kyma-system/meadow-seeds" in message
+        assert "exceeded quota: few" in message
+        assert await world.skr.get(CONFIG_MAPS, "meadow", SKR)
+    finally:
+        await world.skr.delete(QUOTAS, "few", SKR)
     await world.reconcile()
     assert await world.state() == ("Processing", "ManagerNotReady")
     assert "Job kyma-system/meadow-seeds: it has not started yet" in (await world.condition()).message
