@@ -174,6 +174,7 @@ async def test_certificates_of_watchers_are_not_let_in_at_the_port_of_replicas(t
     port = free_port()
     settings = EndpointSettings(replicas=("127.0.0.1", port))
     async with open_world() as world, asyncio.TaskGroup() as tasks:
+        world.clock.time = SYSTEM_CLOCK.now()  # TLS compares the certificates with it
         cas = setup_ca(world.manager, CAStore(world.kcp, world.clock), RotationRules())
         servers = Endpoints(world.manager, world.kcp, tmp_path, cas=cas, settings=settings)
         await cas.start()
