@@ -111,14 +111,15 @@ async def create_login(world: Modules, host: str, password: str) -> None:
     await world.kcp.create(SECRETS, document, names.KCP_NAMESPACE, field_manager="test")
 
 
-async def test_layer_with_nothing_in_it_is_a_module_of_nothing(world: Modules) -> None:
+async def test_layer_with_nothing_in_it_is_refused_and_the_module_can_go(world: Modules) -> None:
+    """A version of nothing would prune what the module has."""
     async with blob_server() as server:
-        digest = server.hold(packed({"README.md": "no objects"}))
+        digest = server.hold(packed({"README.md": "no objects", "LICENSE": "none"}))
         source = {"type": "oci-ref", "repo": f"http://{server.host}/modules", "name": "golf", "ref": digest}
         await world.want([], install={"name": "raw-manifest", "source": source})
         await world.reconcile()
     await world.registries.close()
-    assert await world.state() == ("Ready", "ModuleReady")
+    assert await world.state() == ("Error", "ObjectsInvalid")
     assert await brought(world) == ()
     await world.delete()
     await world.reconcile()
