@@ -248,7 +248,7 @@ def test_manager_of_another_version_is_packed_as_modulectl_does_by_default(
 ) -> None:
     edit(harbour / "module-config.yaml", old, new)
     assert said in klm("validate", harbour)
-    package(harbour)
+    assert said in package(harbour)
     assert len(pushed) == 1
 
 

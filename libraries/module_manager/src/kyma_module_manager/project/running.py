@@ -21,6 +21,7 @@ from kyma_module_manager.project.checks import (
 )
 from kyma_module_manager.project.command_name import module_command
 from kyma_module_manager.project.generation import CRD, GENERATED, crd_text, generate_project
+from kyma_module_manager.project.modulectl.checks import module_notices
 from kyma_module_manager.project.modulectl.component import pack_module
 from kyma_module_manager.project.modulectl.module import commit_of, config_file
 from kyma_module_manager.project.modulectl.running import checked_module, project_of, validate_module
@@ -158,7 +159,7 @@ def _pack(
     if (file := config_file(module)) is not None:
         found, commit = checked_module(file), commit_of(sources)
         component = pack_module(found, commit, registry, enable_module_config=enable_module_config, signed=signed)
-        return _Packed(component, tally(each.kind for each in found.objects), found.warnings)
+        return _Packed(component, tally(each.kind for each in found.objects), tuple(module_notices(found)))
     project = read_project(module)
     if project.left_out:
         raise DeclarationError("\n".join((*project.left_out, "nothing was pushed")))
