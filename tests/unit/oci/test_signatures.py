@@ -302,6 +302,14 @@ def test_version_of_a_signed_label_counts_as_for_the_program_of_ocm() -> None:
     assert hashlib.sha256(content).hexdigest() == signed_by_ocm
 
 
+def test_version_of_a_label_may_be_null_as_dataclasses_of_python_are_written() -> None:
+    text = document()
+    text["component"]["labels"] = [{"name": "a", "value": "x", "version": None, "signing": True}]
+    without = document()
+    without["component"]["labels"] = [{"name": "a", "value": "x", "signing": True}]
+    assert normal_form(encoded(text)) == normal_form(encoded(without))
+
+
 def test_what_changes_on_the_way_between_registries_is_not_signed() -> None:
     text = document()
     text["component"]["repositoryContexts"] = []

@@ -27,7 +27,7 @@ MAX_BYTES = 1024 * 1024
 
 class Label(msgspec.Struct, frozen=True):
     name: str = ""
-    version: str = ""
+    version: str | None = None
     value: Any = None
     signing: bool = False
 
