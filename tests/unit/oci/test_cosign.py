@@ -24,6 +24,7 @@ from kyma_oci import (
     SourceError,
     SourceUnreachable,
 )
+from kyma_oci.limits import MAX_BYTES
 from kyma_oci.packing import MANIFEST, ArtifactManifest
 from kyma_oci.problems import LayerNotFound, RegistryBusy
 from kyma_oci.references import Wanted
@@ -39,11 +40,12 @@ from kyma_oci.signatures.cosign import (
 )
 from lifecycle_manager.module_sources import read_yaml
 from tests.bundles import BUNDLE, bundle, statement
-from tests.registries import blob_server
+from tests.registries import BlobServer, blob_server
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 DIGEST, OTHER = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 TAG, NEXT = DIGEST.replace(":", "-"), "2"
+EMPTY = "application/vnd.oci.empty.v1+json"
 ECDSA_KEY, RSA_KEY = ec.generate_private_key(ec.SECP256R1()), rsa.generate_private_key(65537, 2048)
 
 
@@ -144,7 +146,7 @@ def listed(*digests: str, **changed: Any) -> bytes:
         (lambda it: {DIGEST: listed(it)}, 1),
         (lambda it: {TAG: listed(OTHER, it)}, 1),  # the first is not there any more
         (lambda it: {DIGEST: b"<html>", TAG: listed(it)}, 1),
-        (lambda it: {TAG: listed(it, artifactType="application/vnd.oci.empty.v1+json")}, 1),  # by cosign 3.0
+        (lambda it: {TAG: listed(it, artifactType=EMPTY)}, 1),  # by cosign 3.0
         (lambda it: {DIGEST: listed(), TAG: listed(it)}, 1),
         (lambda it: {DIGEST: listed(OTHER), NEXT: listed(it)}, 1),
         (lambda it: {DIGEST: listed(it, annotations={PREDICATE: "https://slsa.dev/provenance/v1"})}, 0),
@@ -156,14 +158,30 @@ async def test_bundles_are_found_in_each_list_of_what_refers_to_an_artifact(
     answers: Callable[[str], dict[str, bytes]], found: int
 ) -> None:
     async with blob_server() as server:
-        layer = {"mediaType": BUNDLE, "digest": server.hold(bundle(DIGEST, ECDSA_KEY))}
-        server.blobs |= answers(server.hold(msgspec.json.encode({"layers": [layer]})))
+        server.blobs |= answers(held(server, bundle(DIGEST, ECDSA_KEY)))
         server.following = {DIGEST: NEXT} if NEXT in server.blobs else {}
-        registries = Registries()
-        components = Components(registries, no_login, read_yaml, f"http://{server.host}/modules")
-        signed = await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
-        await registries.close()
-    assert [each.payload for each in signed] == [in_bundle().payload] * found
+        assert await payloads(server) == [in_bundle().payload] * found
+
+
+async def test_attestation_that_is_too_large_hides_no_signature() -> None:
+    async with blob_server() as server:
+        referring = [held(server, content) for content in (bytes(MAX_BYTES + 1), bundle(DIGEST, ECDSA_KEY))]
+        server.blobs[TAG] = listed(*referring, artifactType=EMPTY)
+        assert await payloads(server) == [in_bundle().payload]
+
+
+def held(server: BlobServer, content: bytes) -> str:
+    """Hold an artifact with one layer."""
+    return server.hold(msgspec.json.encode({"layers": [{"mediaType": BUNDLE, "digest": server.hold(content)}]}))
+
+
+async def payloads(server: BlobServer) -> list[bytes]:
+    """Return what cosign signed for the digest, as a registry has it."""
+    registries = Registries()
+    components = Components(registries, no_login, read_yaml, f"http://{server.host}/modules")
+    signed = await components.cosigned(ComponentVersion("kyma-project.io/one", "1.0.0"), DIGEST)
+    await registries.close()
+    return [each.payload for each in signed]
 
 
 class BrokenList(Registries):

@@ -21,7 +21,15 @@ import msgspec
 from kyma_oci.credentials import Login, LoginFor
 from kyma_oci.descriptor import ComponentVersion, DescriptorUnreadable, LookupFailed, component_of
 from kyma_oci.packing import ArtifactManifest, ArtifactPart, context_of, repository_of, tag_of
-from kyma_oci.problems import UNREADABLE, AccessRefused, LayerNotFound, SourceError, SourceNotAllowed, SourceUnreachable
+from kyma_oci.problems import (
+    UNREADABLE,
+    AccessRefused,
+    LayerNotFound,
+    LayerTooLarge,
+    SourceError,
+    SourceNotAllowed,
+    SourceUnreachable,
+)
 from kyma_oci.references import Artifact, artifact_in, content_digest, is_digest
 from kyma_oci.registries import Registries
 from kyma_oci.signatures.cosign import MAX_SIGNATURES, Cosigned, bundles_in, layers_in, signature_tag, signed_in
@@ -112,7 +120,7 @@ class Components:
         found: list[Cosigned] = []
         with suppress(LayerNotFound):
             for each in await self._bundles(artifact, digest, login):
-                with suppress(LayerNotFound):
+                with suppress(LayerNotFound, LayerTooLarge):  # an attestation may be large
                     manifest = _decoded(await self.registries.pull(replace(artifact, digest=each), login), artifact)
                     bundles = [artifact.layer(part.digest) for part in manifest.layers if is_digest(part.digest)][:1]
                     found += [it for bundle in bundles for it in signed_in(await self.registries.pull(bundle, login))]
