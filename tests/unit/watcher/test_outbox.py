@@ -56,7 +56,6 @@ async def test_other_objects_do_not_wait() -> None:
 
 
 @pytest.mark.looptime
-@pytest.mark.looptime
 async def test_failed_change_is_retried_after_its_pause() -> None:
     box = outbox()
     box.put(entry())
