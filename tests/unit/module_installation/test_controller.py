@@ -6,7 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import ClusterUnreachable, Conflict, KindUnknown, KubeError, NotFound, ObjectKey, Resource
+from kube_runtime import (
+    ClusterUnreachable,
+    Conflict,
+    KindUnknown,
+    KubeError,
+    NotFound,
+    ObjectKey,
+    Resource,
+    ServerUnavailable,
+)
 from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
@@ -22,6 +31,7 @@ from tests.kinds import CONFIG_MAPS, CRDS
 from tests.manifest_clusters import KEY, Modules, Propagation
 from tests.modules import Document, as_text, default_module_cr, group_of, module_crs, operator
 from tests.takeover_from_go.played import status_of
+from tests.waiting import is_gone
 
 SKR = names.SKR_NAMESPACE
 GARDENS = module_crs("garden")
@@ -129,6 +139,26 @@ async def test_what_was_applied_before_a_failure_is_remembered_beyond_this_proce
     await world.reconcile()
     assert await world.manifest() is None
     assert await brought(world) == set()
+
+
+async def test_removal_that_a_conversion_stops_brings_nothing_back_that_is_deleted(
+    world: Modules, simulation: Simulation
+) -> None:
+    api_version, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+    webhooks = await world.skr.mapper.resource(api_version, kind)
+    webhook = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "calls"}, "webhooks": []}
+    own = {"apiVersion": GARDENS.api_version, "kind": "Garden", "metadata": {"name": "own", "namespace": SKR}}
+    await world.want([CRD, own | {"spec": {}}, webhook, config_map("rose")])
+    await world.reconcile()
+    await world.delete()
+    why = f"conversion webhook for {GARDENS.api_version}, Kind=Garden failed: no endpoints available"
+    unread = Refuse(lambda it: (it.verb, it.name) == ("get", "own"), refused=Refused(500, "InternalError", why))
+    with simulation.cluster("skr").ruled_by(unread):
+        for _ in range(2):
+            with pytest.raises(ServerUnavailable):
+                await world.reconcile()
+            assert await is_gone(world.skr.get(webhooks, "calls"))
+    await world.reconcile_until_gone()
 
 
 @pytest.mark.parametrize("is_upgraded", [False, True])

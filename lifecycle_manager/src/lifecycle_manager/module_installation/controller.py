@@ -70,7 +70,7 @@ from lifecycle_manager.module_catalog import (
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation import ending, rules
+from lifecycle_manager.module_installation import ending, rules, steps
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
@@ -289,9 +289,10 @@ class ManifestReconciler:
             try:
                 seen = await self.engine.take(module, seen, step)
             except ServerUnavailable as error:
-                # A new version may serve a conversion. Nothing is deleted before what needs it was read.
-                is_begun = seen.removal is not None and seen.removal.objects_deleted
-                if conversion_failure(error) and not is_begun and (wanted := upgrade(seen)) is not None:
+                # A new version may serve a conversion. Later it would bring back what is deleted, again and again.
+                is_first = isinstance(step, steps.FindModuleCRs | steps.ListUsersObjects)
+                is_first &= seen.removal is None or not seen.removal.objects_deleted
+                if is_first and conversion_failure(error) and (wanted := upgrade(seen)) is not None:
                     await self.engine.take(module, seen, wanted)
                 raise
         raise TooManySteps(f"not removed after {MAX_STEPS} steps; the next would be {plan(seen)!r}")
