@@ -29,6 +29,7 @@ from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS
+from tests.modules import as_text
 from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules
 from tests.waiting import eventually
 
@@ -462,6 +463,31 @@ async def test_without_the_admission_policy_nothing_new_is_applied_and_nothing_d
     for name in ("first", "second", "third"):
         await world.reconcile(name)
     assert await world.objects() == {"one", "three"}
+
+
+@pytest.mark.parametrize("image", ["once:1", "once:2"])
+async def test_job_of_a_text_that_was_refused_at_first_runs_after_a_restart(world: Syncing, image: str) -> None:
+    def text(used: str) -> str:
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": used}]}
+        spec = {"ttlSecondsAfterFinished": 0, "template": {"spec": pod}}
+        return as_text(
+            [
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": SKR}},
+                {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job", "namespace": SKR}, "spec": spec},
+            ]
+        )
+
+    jobs = await world.skr.mapper.resource("batch/v1", "Job")
+    await world.write("first", resource=text("once:1"))
+    await world.reconcile("first")
+    await world.skr.delete(jobs, "job", SKR)
+    world.unprotected = "the binding is missing"
+    async with world.process():
+        await world.write("first", resource=text(image))
+        await world.reconcile("first")
+        world.unprotected = ""
+        await world.reconcile("first")
+    assert bool((await world.skr.list(jobs, SKR)).items) == (image == "once:2")
 
 
 async def test_what_was_refused_as_modules_were_not_kept_apart_is_enqueued_once_they_are(world: Syncing) -> None:

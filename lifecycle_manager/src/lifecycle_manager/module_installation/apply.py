@@ -47,7 +47,7 @@ from lifecycle_manager.module_installation.reading import (
 )
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, was_ready
-from lifecycle_manager.module_installation.status import ORPHANED, CrView, begun, was_applied, was_created
+from lifecycle_manager.module_installation.status import ORPHANED, RESOURCES, CrView, begun, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import ObjectStore, Source
 from lifecycle_manager.object_set.apply import hand_over, release
@@ -125,8 +125,8 @@ class ManifestEngine(SetEngine[Manifest]):
         Raises KubeError, SkrAccessError or RecordingFailed.
         """
         state, resource = module.request.state, seen.resource
-        is_complete = was_applied(resource)
-        await module.resolve(rendering.of_known_kinds, rendering.own_kinds, is_complete=is_complete)
+        applied_before = find(resource.status.conditions, RESOURCES)
+        await module.resolve(rendering.of_known_kinds, rendering.own_kinds, applied=applied_before)
         state.released -= identities(module.wanted)
         objection = objection_to(seen, rendering.objects, module.wanted, forbidden=ObjectsForbidden.reason)
         if objection is not None:

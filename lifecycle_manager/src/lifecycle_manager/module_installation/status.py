@@ -107,12 +107,6 @@ def was_created(manifest: Manifest, wanted: DefaultCr) -> bool:
     return created.message == str(wanted) or is_former(created)
 
 
-def was_applied(manifest: Manifest) -> bool:
-    """Tell whether all of the inventory was applied when a Manifest was reconciled last."""
-    resources = find(manifest.status.conditions, RESOURCES)
-    return resources is not None and resources.status == "True"
-
-
 def begun(
     manifest: Manifest, inventory: Collection[InventoryEntry], found: Collection[Identity] = frozenset()
 ) -> ManifestStatus:

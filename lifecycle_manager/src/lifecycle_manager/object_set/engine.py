@@ -49,6 +49,7 @@ from lifecycle_manager.object_set.reporting import SetReport, cluster_of, set_ow
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.skr import Connections, SkrFailure, failure_of
+from lifecycle_manager_api import Condition
 
 OBJECTS_LEFT = "ObjectsLeft"
 """The reason of the Event that names objects which a set has left in a cluster."""
@@ -148,16 +149,17 @@ class ObjectSet(Generic[Owner]):
         objects: tuple[KubernetesObject, ...],
         own_kinds: tuple[InventoryEntry, ...] = (),
         *,
-        is_complete: bool = True,
+        applied: Condition | None,
     ) -> None:
         """Find out what an apply of these objects may create, and what of that users have already.
 
-        `own_kinds` are objects of kinds that the set itself defines. `is_complete`: all of the inventory was applied;
+        `own_kinds` are objects of kinds that the set itself defines. `applied` says of which generation all is applied;
         otherwise users may have created meanwhile what was refused. Raises KubeError or SkrAccessError.
         """
         with self.part("ResolveObjects"):
-            resource = self.seen.resource
-            self.is_repeated = is_complete and resource.status.observed_generation == resource.metadata.generation
+            is_complete, metadata = applied is not None and applied.status == "True", self.seen.resource.metadata
+            generation = metadata.generation - metadata.being_deleted  # its deletion is one of its own
+            self.is_repeated = applied is not None and is_complete and applied.observed_generation == generation
             self.request.state.claim(objects)  # before the first await
             in_skr = await self.objects()
             applier = in_skr.applier

@@ -38,6 +38,7 @@ from kube_runtime import (
     RequestTooLarge,
     Result,
 )
+from lifecycle_manager.contract.conditions import APPLIED
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import (
@@ -87,7 +88,7 @@ from lifecycle_manager.sync_resource.snapshot import (
     SyncResourceState,
 )
 from lifecycle_manager.sync_resource.status import NOT_PROTECTED, Refusal, TooManyObjects, is_refused
-from lifecycle_manager_api import Kyma, Manifest, ModulePolicy, State, SyncResource, names
+from lifecycle_manager_api import Kyma, Manifest, ModulePolicy, State, SyncResource, find, names
 
 log = structlog.get_logger("sync_resource")
 SYNC_RESOURCES_WAITING: Index[SyncResource] = Index(
@@ -221,7 +222,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             return await self._remove(seen, objects)
         if (refusal := rules.objection(seen)) is not None:
             return stopped(seen, objects.resource, refusal)
-        await objects.resolve(seen.objects, is_complete=statuses.was_applied(seen.resource))
+        await objects.resolve(seen.objects, applied=find(seen.resource.status.conditions, APPLIED))
         if (refusal := rules.objection(seen, objects.wanted)) is not None:
             return stopped(seen, objects.resource, refusal)
         await objects.record_intent(statuses.begun)

@@ -98,12 +98,6 @@ def begun(
     return status
 
 
-def was_applied(resource: SyncResource) -> bool:
-    """Tell whether all of the inventory was applied when a SyncResource was reconciled last."""
-    known = find(resource.status.conditions, APPLIED)
-    return known is not None and known.status == "True"
-
-
 def is_refused(resource: SyncResource, reason: str) -> bool:
     """Tell whether the last status of a SyncResource says that it was refused for a reason."""
     valid = find(resource.status.conditions, VALID)
