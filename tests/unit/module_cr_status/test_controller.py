@@ -202,6 +202,17 @@ async def test_condition_that_an_operator_kept_goes_after_a_restart_too(bare: St
         assert await bare.status() == {"state": "Warning", "conditions": [OF_OPERATOR]}
 
 
+async def test_condition_of_an_operator_stays_where_ours_would_be_the_same(bare: Statuses) -> None:
+    """Its kind has nothing more to say of a condition."""
+    item = {"type": "object", "properties": {each: {"type": "string"} for each in ("type", "status")}}
+    await bare.install(crd({"state": {"type": "string"}, "conditions": {"type": "array", "items": item}}))
+    await bare.edit("10.0.0.0/8")
+    written = {"state": "Warning", "conditions": [{"type": "Ready", "status": "True"}]}
+    await bare.operator_writes(written)
+    await bare.in_force("10.0.0.0/8")
+    assert await bare.status() == written
+
+
 async def test_state_that_the_kind_requires_stays_with_an_operator(bare: Statuses, simulation: Simulation) -> None:
     document = crd({"state": {"type": "string"}, "conditions": ATOMIC})
     document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["required"] = ["state"]

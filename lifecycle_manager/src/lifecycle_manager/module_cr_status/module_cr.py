@@ -128,13 +128,14 @@ class ModuleCrInSkr:
         """Remove what is left of fields that were written, but for what the kind requires. Raises KubeError.
 
         Operators write the conditions that they find with their own, and are the owner of both. What was written
-        before a restart is known by what it says: the same as what is `wanted`.
+        before a restart is known by what it says: the same as what is `wanted`, where that has a reason.
         """
         if before:
             with suppress(Invalid):
                 await self.apply_status({})
         head = await self.read()
-        ours = [_said(each) for fields in (before, wanted) for each in fields.get("conditions", ())]
+        known = (each for each in wanted.get("conditions", ()) if each.get("reason"))
+        ours = [_said(each) for each in (*before.get("conditions", ()), *known)]
         conditions = head.conditions() if head is not None else []
         left = [each for each in conditions if _said(each) not in ours]
         if head is not None and left != conditions:
