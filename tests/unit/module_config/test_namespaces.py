@@ -87,6 +87,7 @@ HAS_NO_ROOM = (
 )
 NO_NAMESPACE = Refused(404, "NotFound", f'namespaces "{OWN}" not found', {"kind": "namespaces", "name": OWN})
 IS_GOING = f"unable to create new content in namespace {OWN} because it is being terminated"
+IS_DENIED = 'admission webhook "teams.example.com" denied the request: it has no team'
 GOING_CAUSE = {"reason": "NamespaceTerminating", "message": f"namespace {OWN} is being terminated"}
 
 
@@ -97,8 +98,9 @@ GOING_CAUSE = {"reason": "NamespaceTerminating", "message": f"namespace {OWN} is
         (NO_NAMESPACE, "there is no such namespace", True),
         (Refused(403, "Forbidden", HAS_NO_ROOM), "a ResourceQuota there is used up", False),
         (Refused(403, "Forbidden", IS_GOING, {"causes": [GOING_CAUSE]}), "it is being deleted", False),
+        (Refused(400, "BadRequest", IS_DENIED), "a webhook or policy denies it", False),
     ],
-    ids=["rights", "namespace", "quota", "terminating"],
+    ids=["rights", "namespace", "quota", "terminating", "denied"],
 )
 async def test_namespace_in_which_nothing_can_be_written_is_an_event_of_the_policy(
     refused: Refused, why: str, *, advice: bool

@@ -140,4 +140,6 @@ def why_refused(error: Forbidden | NotFound) -> str:
         return NO_NAMESPACE
     if any(cause.reason == "NamespaceTerminating" for cause in error.causes):
         return "it is being deleted"
-    return "a ResourceQuota there is used up" if "exceeded quota" in error.message else NO_RIGHTS
+    if "exceeded quota" in error.message:
+        return "a ResourceQuota there is used up"
+    return "a webhook or policy denies it" if error.is_denied else NO_RIGHTS
