@@ -351,8 +351,10 @@ async def test_volume_that_a_user_has_expanded_stays_as_large_and_gets_the_rest(
 
     first = await made.apply(parsed(as_text(wanted)))
     second = await made.apply(parsed(as_text(wanted)), first.inventory)
+    (found,) = await made.difference(parsed(as_text(wanted)), second.inventory)
 
     assert [each.action for each in (*first.outcomes, *second.outcomes)] == ["changed", "unchanged"]
+    assert found.action == "none"
     after = await live(client, wanted)
     assert after["metadata"]["labels"]["version"] == "2"
     assert after["spec"]["resources"]["requests"]["storage"] == ("8Gi" if size == "8Gi" else "5Gi")

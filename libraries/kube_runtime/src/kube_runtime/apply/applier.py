@@ -10,7 +10,7 @@ object of which a field may not be changed is deleted and created anew where not
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
 from kube_runtime.apply.recreation import unchangeable, way_out
-from kube_runtime.apply.refusals import conversion_failure, explained, immutable_fields
+from kube_runtime.apply.refusals import conversion_failure, expanded, explained, immutable_fields, is_shrunk
 from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
 from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
 from kube_runtime.apply.settled import is_settled, last_writer
@@ -217,6 +217,8 @@ class Applier:
                 dry_run=True,
             )
         except KubeError as error:
+            if isinstance(error, Invalid) and before is not None and is_shrunk(entry, error):
+                return await self._differ(replace(wanted, document=expanded(wanted.document, before)), own)
             fields = immutable_fields(error) if isinstance(error, Invalid) and before is not None else ()
             if fields and entry.identity in own and self._writer.may_recreate(entry, document, before or {}):
                 return ObjectDifference(entry, wanted.index, "recreate", error=unchangeable(fields))

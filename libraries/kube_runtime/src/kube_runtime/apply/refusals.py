@@ -4,9 +4,12 @@ The server quotes whole values, as Go prints them, of hundreds of characters: th
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from kube_runtime.apply.objects import InventoryEntry
 from kube_runtime.exceptions import ApiError, Conflict, Invalid, StatusCause
+from kube_runtime.resource import JsonObject
 
 _UNCHANGEABLE = re.compile(
     r"immutable|cannot change|may not be changed|may not change|cannot be changed|can not be changed|"
@@ -62,6 +65,13 @@ def is_shrunk(entry: InventoryEntry, error: Invalid) -> bool:
     """Tell whether a claim is refused for nothing but a size that is less than that of its volume."""
     is_claim, causes = (entry.group, entry.kind) == ("", "PersistentVolumeClaim"), error.causes
     return is_claim and bool(causes) and all(each.field == _SIZE and _SMALLER in each.message for each in causes)
+
+
+def expanded(claim: Mapping[str, Any], live: JsonObject) -> JsonObject:
+    """Return a claim with the size that somebody has given it: a volume can't be shrunk."""
+    spec = claim["spec"]
+    requests = {**spec["resources"]["requests"], "storage": live["spec"]["resources"]["requests"]["storage"]}
+    return {**claim, "spec": {**spec, "resources": {**spec["resources"], "requests": requests}}}
 
 
 def _cause(cause: StatusCause) -> str:

@@ -14,7 +14,7 @@ from kube_runtime.apply.field_sets import ownership_patch
 from kube_runtime.apply.former_managers import has_applied, merged_into
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.recreation import may_recreate
-from kube_runtime.apply.refusals import immutable_fields, is_shrunk
+from kube_runtime.apply.refusals import expanded, immutable_fields, is_shrunk
 from kube_runtime.apply.settled import holds
 from kube_runtime.client.client import Client
 from kube_runtime.client.decoding import decoding_for
@@ -62,7 +62,9 @@ class ObjectWriter:
             live, created = await self._send(target)
         except Invalid as refusal:
             if is_shrunk(target.entry, refusal):
-                return await self._send_expanded(target)
+                live = await self.client.get(target.resource, *target.place)
+                target = target._replace(document=expanded(target.document, live))
+                return Written(*await self._send(target), live)
             live, created, before = await self._resolve(refusal, target, before, may_delete=may_delete)
         is_first = not (created or is_known)
         taken = await self._take_over(target, live, is_first=is_first) is not live  # it was not read before
@@ -89,13 +91,6 @@ class ObjectWriter:
         )
         target.written.add(target.entry.identity)
         return decoding_for(target.resource.type).object(applied.body), applied.code == 201
-
-    async def _send_expanded(self, target: ObjectTarget) -> Written:
-        """Apply a claim with the size that somebody has given it: a volume can't be shrunk."""
-        live, spec = await self.client.get(target.resource, *target.place), target.document["spec"]
-        requests = spec["resources"]["requests"] | {"storage": live["spec"]["resources"]["requests"]["storage"]}
-        expanded = {**target.document, "spec": {**spec, "resources": {**spec["resources"], "requests": requests}}}
-        return Written(*await self._send(target._replace(document=expanded)), live)
 
     async def _take_over(self, target: ObjectTarget, live: JsonObject, *, is_first: bool) -> JsonObject:
         """Move what others own to this field manager, in the version that was read; return the object.
