@@ -113,7 +113,7 @@ async def _running(clusters: tuple[LocalCluster, ...]) -> AsyncGenerator[None, N
             yield
             for task in serving:
                 task.cancel()
-    except* Exception as failed:  # noqa: BLE001 - the first is raised again, with the others as notes
+    except ExceptionGroup as failed:  # of which Python 3.11.2 would raise the first in another group after `except*`
         first, *others = failed.exceptions
         for each in others:
             first.add_note(str(each))

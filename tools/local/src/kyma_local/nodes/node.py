@@ -21,7 +21,7 @@ from kyma_local.nodes.objects import DNS, NAMESPACE, system_objects
 from kyma_local.nodes.settings import SETTINGS, write_settings
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, start_child
-from kyma_local.starting import StartFailed, start_server
+from kyma_local.starting import start_server
 
 NODES: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "Node", "nodes", namespaced=False)
 DEPLOYMENTS: Resource[dict[str, Any]] = Resource.dynamic("apps", "v1", "Deployment", "deployments", namespaced=True)
@@ -156,7 +156,7 @@ async def running_nodes(
             async with asyncio.TaskGroup() as starting:
                 for node in running:
                     starting.create_task(node.start())
-        except* StartFailed as failed:
+        except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
         yield tuple(running)
 
