@@ -3,20 +3,21 @@
 import base64
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
-from kube_runtime import NotFound, NotServed, dump_yaml
+from kube_runtime import dump_yaml
 from kyma_demo.environment import Environment, infrastructure
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests.integration.lifecycle_manager.catalog_entries import refusal
+from tests.integration.lifecycle_manager.kymas import remove_kyma
 from tests.integration.lifecycle_manager.programs import MANAGER, without
 from tests.waiting import eventually, is_gone
 
@@ -33,7 +34,7 @@ UNREACHABLE = {
 
 @asynccontextmanager
 async def kyma(environment: Environment, name: str) -> AsyncIterator[None]:
-    """Have a Kyma until the block ends. Its access Secret is deleted first: deletion proceeds without the cluster."""
+    """Have a Kyma until the block ends."""
     document = {
         "apiVersion": KYMAS.api_version,
         "kind": "Kyma",
@@ -44,10 +45,7 @@ async def kyma(environment: Environment, name: str) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for resource, left in ((SECRETS, f"kubeconfig-{name}"), (KYMAS, name)):
-            with suppress(NotFound, NotServed):
-                await environment.kcp.delete(resource, left, NAMESPACE)
-        await eventually(lambda: is_gone(environment.kcp.get(KYMAS, name, NAMESPACE)), what=f"Kyma {name} is gone")
+        await remove_kyma(environment, name)
 
 
 @asynccontextmanager

@@ -2,17 +2,17 @@
 
 import base64
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
-from kube_runtime import NotFound, NotServed
 from kyma_demo.environment import Environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, MODULE_CONFIGS, MODULE_TEMPLATES, SECRETS, SYNC_RESOURCES
 from lifecycle_manager_api import names
+from tests.integration.lifecycle_manager.kymas import remove_kyma
 from tests.kinds import WEBHOOKS
 from tests.waiting import eventually, is_gone
 
@@ -141,6 +141,4 @@ async def second_kyma(environment: Environment, name: str) -> AsyncIterator[None
     try:
         yield
     finally:
-        for resource, left in ((SECRETS, f"kubeconfig-{name}"), (KYMAS, name)):
-            with suppress(NotFound, NotServed):
-                await environment.kcp.delete(resource, left, KCP)
+        await remove_kyma(environment, name)

@@ -324,12 +324,17 @@ async def test_secret_of_somebody_else_in_place_of_the_certificate_is_named() ->
         assert "demo-webhook-tls has no label operator.kyma-project.io/managed-by" in condition.message
 
 
+async def kyma_deleted(world: World, one: Process) -> None:
+    """Have a Watcher whose turn it is to go with its Kyma."""
+    one.event()
+    await one.turn()
+    await world.kcp.delete(KYMAS, "demo", KCP)
+    await world.reconcile(times=2)
+
+
 async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.event()
-        await one.turn()
-        await world.kcp.delete(KYMAS, "demo", KCP)
-        await world.reconcile(times=2)
+        await kyma_deleted(world, one)
         await one.turn()
         assert not await has_webhook(world)
         condition = find((await world.in_kcp()).status.conditions, "SKRWebhook")
@@ -339,10 +344,7 @@ async def test_watcher_of_a_deleted_kyma_is_removed_after_its_modules() -> None:
 
 async def test_watcher_that_may_not_be_deleted_says_why() -> None:
     async with world_with_kyma() as world, process(world) as one:
-        one.event()
-        await one.turn()
-        await world.kcp.delete(KYMAS, "demo", KCP)
-        await world.reconcile(times=2)
+        await kyma_deleted(world, one)
         denied = Refused(403, "Forbidden", 'admission webhook "keep.example.com" denied the request: it is in use')
         with (
             world.cluster("demo").ruled_by(Refuse(lambda it: it.verb == "delete", refused=denied)),
