@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
         ApplyResult as ApplyResult,
         InventoryEntry as InventoryEntry,
         KubernetesObject as KubernetesObject,
+        NoteExisting as NoteExisting,
         ObjectOutcome as ObjectOutcome,
         Readiness as Readiness,
         conversion_failure as conversion_failure,
@@ -139,7 +140,7 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
 
 _MODULES = {
     "apply": (
-        "Applier ApplyMemory ApplyResult InventoryEntry KubernetesObject ObjectOutcome Readiness "
+        "Applier ApplyMemory ApplyResult InventoryEntry KubernetesObject NoteExisting ObjectOutcome Readiness "
         "find_object goes_with kind_is_gone once_each parse_manifest conversion_failure may_refuse "
         "parse_objects read_kind readiness require_once"
     ),

@@ -135,12 +135,12 @@ class ManifestEngine(SetEngine[Manifest]):
         objects, _ = once_each(rendering.objects, module.namespace_of)
         while shared := next_owners(module.leftover, module.others):
             await self.hand_over(module, shared)
-        new, recheck = module.wanted - {*seen.before}, check_all or seen.announced
+        recheck = check_all or seen.announced
         state.inventory, state.settled = module.intended, ""
         if check_all:
             state.check_all = False  # what is enqueued from here on may have seen something newer
         namespaces = rules.namespaces(seen, module.intended)
-        applied = await module.apply(objects, module.intended, recheck=recheck, new=new, namespaces=namespaces)
+        applied = await module.apply(objects, module.intended, recheck=recheck, namespaces=namespaces)
         if check_all:
             wait = until_check(kyma_of_manifest(resource), self.options.interval_seconds, now=seen.now)
             state.next_check = seen.seconds + wait

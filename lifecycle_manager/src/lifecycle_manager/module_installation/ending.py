@@ -5,7 +5,7 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from kube_runtime import ApplyResult, InventoryEntry, once_each
-from kube_runtime.apply.removal import is_there
+from kube_runtime.apply.results import is_there
 from kyma_oci import SourceError
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import status as statuses

@@ -17,6 +17,7 @@ from kube_runtime import (
     InventoryEntry,
     JsonObject,
     KubernetesObject,
+    NoteExisting,
     NotFound,
     ObjectOutcome,
     find_object,
@@ -86,6 +87,8 @@ class SkrObjects:
         new: frozenset[InventoryEntry] = frozenset(),
         namespaces: tuple[str, ...] = (),
         found: frozenset[Identity] = frozenset(),
+        unsure: frozenset[InventoryEntry] = frozenset(),
+        note_existing: NoteExisting | None = None,
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
         repeated: bool = False,
     ) -> ApplyResult:
@@ -94,7 +97,7 @@ class SkrObjects:
         Without `recheck` only objects with another document than before are requested; with identities in it these are
         requested too. `new` objects were not in the inventory before this reconcile. `namespaces` are created before
         where they are missing. They are not a part of the set: others may use them by the time it is deleted. `found`
-        objects existed before the set: they are never deleted to be created anew. `repeated`: see `Applier.apply`.
+        objects existed before the set: they are never deleted to be created anew. For the others see `Applier.apply`.
         """
         for name in sorted(set(namespaces).difference(self.namespaces)):  # they belong to no set
             namespace = {"metadata": {"name": name, "labels": OWN_LABELS}}
@@ -109,6 +112,8 @@ class SkrObjects:
             recheck=recheck,
             leave=leave,
             found=found,
+            unsure=unsure,
+            note_existing=note_existing,
             repeated=repeated,
         )
         if result.failed:

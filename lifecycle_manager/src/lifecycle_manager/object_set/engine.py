@@ -90,7 +90,9 @@ class ObjectSet(Generic[Owner]):
 
     - `seen`: what was known at the beginning; `resource` its owner, as it was written last
     - `inventory`: what is in the SKR or may be; `found` what of that, and of what is wanted, existed before
-    - `wanted`: what an apply may create, as the SKR resolves it
+    - `wanted`: what an apply may create, as the SKR resolves it; `new` of that was in no inventory before, and what is
+      `unsure` may be the users', as what `found_by_others` in other sets is
+    - `begun`: the status that records an intent
     - `others`: the other owners that may have the same objects, as read last
     - `is_repeated`: all of it was applied before, in the present generation
     - `parts`: what the reconcile has begun to do
@@ -103,6 +105,10 @@ class ObjectSet(Generic[Owner]):
     inventory: tuple[InventoryEntry, ...] = field(init=False)
     found: frozenset[Identity] = field(init=False)
     wanted: frozenset[InventoryEntry] = frozenset()
+    new: frozenset[InventoryEntry] = frozenset()
+    unsure: frozenset[InventoryEntry] = frozenset()
+    found_by_others: frozenset[Identity] = frozenset()
+    begun: Callable[[Owner, tuple[InventoryEntry, ...], frozenset[Identity]], Status] = field(init=False)
     others: tuple[Holder, ...] = ()
     is_repeated: bool = False
     parts: list[str] = field(default_factory=list)
@@ -151,7 +157,7 @@ class ObjectSet(Generic[Owner]):
         *,
         applied: Condition | None,
     ) -> None:
-        """Find out what an apply of these objects may create, and what of that users have already.
+        """Find out what an apply of these objects may create, and of what of that users may have it already.
 
         `own_kinds` are objects of kinds that the set itself defines. `applied` says of which generation all is applied;
         otherwise users may have created meanwhile what was refused. Raises KubeError or SkrAccessError.
@@ -162,21 +168,12 @@ class ObjectSet(Generic[Owner]):
             self.is_repeated = applied is not None and is_complete and applied.observed_generation == generation
             self.request.state.claim(objects)  # before the first await
             in_skr = await self.objects()
-            applier = in_skr.applier
-            self.wanted = frozenset(await applier.intended(objects, ())).union(own_kinds)
-            others: OtherSets = self.engine.other_sets
-            before = others.found_before(self.seen.resource)
-            known = identities((*self.seen.inventory, *self.inventory))
-            unsure = {each for each in self.wanted if not (is_complete or in_skr.has_applied(each))}
-            looked_up = await applier.existing(
-                [each for each in self.wanted if each.identity not in known or each in unsure]
+            self.wanted = frozenset(await in_skr.applier.intended(objects, ())).union(own_kinds)
+            self.new = frozenset(without(self.wanted, self.seen.inventory + self.inventory))
+            self.unsure = frozenset(
+                each for each in self.wanted if each in self.new or not (is_complete or in_skr.has_applied(each))
             )
-            before |= others.found_before(self.seen.resource)
-            owner = set_owner(self.resource)
-            theirs = {
-                each: live for each, live in looked_up.items() if each.identity not in known or owner.is_free(live)
-            }
-            self.found |= existed_before(theirs, before)
+            self.found_by_others = self.engine.other_sets.found_before(self.seen.resource)
             self.others = self.engine.others_of(self.seen.resource)
 
     async def record_intent(
@@ -186,6 +183,7 @@ class ObjectSet(Generic[Owner]):
 
         `begun` returns the status that records an intent. Raises RecordingFailed.
         """
+        self.begun = begun
         entries, writes = self.intended, self.engine.writes
         is_held = writes.finalizer in self.resource.metadata.finalizers
         found = identities(among(entries, self.found)) if self.found else frozenset()
@@ -202,12 +200,12 @@ class ObjectSet(Generic[Owner]):
         inventory: tuple[InventoryEntry, ...],
         *,
         recheck: bool | frozenset[Identity],
-        new: frozenset[InventoryEntry] = frozenset(),
         namespaces: tuple[str, ...] = (),
     ) -> ApplyResult:
-        """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError or SkrAccessError.
+        """Apply these objects; delete none, see `SkrObjects.apply`. Raises KubeError, SkrAccessError, RecordingFailed.
 
-        What was refused of the `new` ones stays in the inventory; see `resolve` for what users do meanwhile.
+        What users have is recorded before it is written. What was refused of the `new` ones stays in the inventory; see
+        `resolve` for what users do meanwhile.
         """
         with self.part("ApplyObjects"):
             self.others = self.engine.others_of(self.seen.resource)
@@ -215,17 +213,27 @@ class ObjectSet(Generic[Owner]):
                 objects,
                 inventory,
                 recheck=recheck,
-                new=new,
+                new=self.new,
                 namespaces=namespaces,
                 found=self.found,
+                unsure=self.unsure,
+                note_existing=self._note_existing,
                 leave=partial(is_managed_by_another, others=self.others),
                 repeated=self.is_repeated,
             )
-            refused: tuple[InventoryEntry, ...] = without(new, result.inventory)
+            refused: tuple[InventoryEntry, ...] = without(self.new, result.inventory)
             result = replace(result, inventory=tuple(sorted({*result.inventory, *refused})))
             self.remember(result.inventory)
             self.found -= identities(each.entry for each in result.outcomes if each.action == "created")
             return result
+
+    async def _note_existing(self, existing: Mapping[InventoryEntry, JsonObject | None]) -> frozenset[Identity]:
+        """Record what users have of these objects; return all that they have. Raises RecordingFailed."""
+        owner, by_others = set_owner(self.resource), self.engine.other_sets.found_before(self.seen.resource)
+        theirs = {each: live for each, live in existing.items() if each in self.new or owner.is_free(live)}
+        self.found |= existed_before(theirs, by_others | self.found_by_others)
+        await self.record_intent(self.begun)
+        return self.found
 
     async def prune(self, applied: ApplyResult) -> ApplyResult:
         """Delete what is no longer wanted; release what existed before, and hand over what SyncResources name.

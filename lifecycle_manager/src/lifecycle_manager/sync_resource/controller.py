@@ -230,7 +230,6 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             seen.objects,
             objects.intended,
             recheck=rules.recheck(seen),
-            new=frozenset(without(objects.wanted, seen.inventory)),
             namespaces=rules.namespaces(seen),
         )
         if prunes := seen.resource.spec.prune:

@@ -20,7 +20,7 @@ from kube_runtime.apply.objects import (
 from kube_runtime.apply.order import may_refuse
 from kube_runtime.apply.readiness import Readiness, ReadinessState, readiness
 from kube_runtime.apply.refusals import conversion_failure
-from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
+from kube_runtime.apply.results import Action, ApplyResult, NoteExisting, ObjectOutcome
 
 __all__ = [
     "Action",
@@ -30,6 +30,7 @@ __all__ = [
     "ExistingObject",
     "InventoryEntry",
     "KubernetesObject",
+    "NoteExisting",
     "ObjectOutcome",
     "Readiness",
     "ReadinessState",

@@ -18,26 +18,24 @@ import msgspec
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply, removes_itself
 from kube_runtime.apply.established import wait_established
-from kube_runtime.apply.existence import find_object
+from kube_runtime.apply.existence import content_of
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
 from kube_runtime.apply.recreation import unchangeable, way_out
-from kube_runtime.apply.refusals import conversion_failure, expanded, explained, immutable_fields, is_shrunk
-from kube_runtime.apply.removal import ObjectRemoval, concurrently, is_there
-from kube_runtime.apply.results import Action, ApplyResult, ObjectOutcome
+from kube_runtime.apply.refusals import expanded, explained, immutable_fields, is_shrunk
+from kube_runtime.apply.removal import ObjectRemoval, concurrently
+from kube_runtime.apply.results import Action, ApplyResult, NoteExisting, ObjectOutcome, inventory_after, left_over_by
 from kube_runtime.apply.settled import is_settled, last_writer
 from kube_runtime.apply.writing import ObjectTarget, ObjectWriter, Written, is_unchanged
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import (
     ClusterUnreachable,
-    Forbidden,
     Invalid,
     KindUnknown,
     KubeError,
     NotFound,
     ObjectUnreadable,
-    ResponseInvalid,
     ServerUnavailable,
 )
 from kube_runtime.parsing import parse_aside
@@ -96,6 +94,8 @@ class Applier:
         recheck: bool | Collection[Identity] = True,
         leave: Callable[[InventoryEntry, JsonObject], bool] = lambda _entry, _live: False,
         found: Collection[Identity] = (),
+        unsure: Collection[InventoryEntry] = (),
+        note_existing: NoteExisting | None = None,
         repeated: bool = False,
     ) -> ApplyResult:
         """Apply the objects, then delete what only the inventory names.
@@ -108,7 +108,8 @@ class Applier:
         `leave` tells whether an object may keep a state that differs from the applied one, as another owner has applied
         it. It is called only where the document has not changed.
         `found` are objects that existed before anything of the set was applied: they are never deleted to be created
-        anew.
+        anew. It is not known yet of those that are `unsure`: they are created, or, where they exist, written only after
+        `note_existing` has returned all that is found.
         `repeated`: all of it was applied as it is, perhaps by another process. A Job that removes itself has run then,
         if nothing of what comes before it is gone.
         Raises nothing for a single object: its outcome has the error, as has every outcome if the cluster can't be
@@ -116,22 +117,25 @@ class Applier:
         """
         wanted = list(objects)
         known = {entry.identity for entry in inventory} - {entry.identity for entry in new}
-        terms = _Terms(known, recheck, leave, found)
+        terms = _Terms(known, recheck, leave, found, {each.identity for each in unsure} if note_existing else set())
         outcomes: dict[int, ObjectOutcome] = {}
         for rank in sorted({_rank(each) for each in wanted}):
             members = [number for number, each in enumerate(wanted) if _rank(each) == rank]
-            done = await concurrently(lambda number: self._bring(wanted[number], terms), members)
-            outcomes.update(zip(members, done, strict=True))
+            while missing := [number for number in members if number not in outcomes]:
+                done = await concurrently(lambda number: self._bring(wanted[number], terms), missing)
+                outcomes.update((n, each) for n, each in zip(missing, done, strict=True) if each is not None)
+                if note_existing is not None and (existing := terms.existing()):
+                    terms.found = await note_existing(existing)
             terms.has_run = repeated and all(each.action != "created" for each in outcomes.values())
             terms.refused.update(_kind_defined_in(wanted[n]) for n in members if _is_crd_that_failed(outcomes[n]))
         applied = [outcomes[number] for number in range(len(wanted))]
-        left_over = _left_over(applied, inventory)
+        left_over = left_over_by(applied, inventory)
         going = left_over if prune else []
         if any(outcome.error is not None for outcome in applied):
             going = [entry for entry in going if may_refuse(entry.group, entry.kind)]
         removed = [ObjectOutcome(entry, None, "kept") for entry in left_over if entry not in going]
         removed += (await self.prune(going, applied)).outcomes
-        return ApplyResult((*applied, *removed), _inventory_after(applied, removed, known | terms.written))
+        return ApplyResult((*applied, *removed), inventory_after(applied, removed, known | terms.written))
 
     async def prune(self, entries: Sequence[InventoryEntry], applied: Iterable[ObjectOutcome]) -> ApplyResult:
         """Delete what an apply has left over, but nothing that it has applied: a server may show it in two groups.
@@ -143,7 +147,7 @@ class Applier:
         is_last = ends_running(entries, (each.entry for each in outcomes))
         held = await self._removal.held(entries) if is_last else []
         removed = held or await self._removal.remove(entries, staying)
-        return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
+        return ApplyResult(tuple(removed), inventory_after([], removed, set()))
 
     async def delete(self, inventory: Collection[InventoryEntry]) -> ApplyResult:
         """Delete what the inventory names, in reverse order. What waits for finalizers stays in the inventory.
@@ -152,7 +156,7 @@ class Applier:
         """
         entries = list(inventory)
         removed = await self._removal.held(entries) or await self._removal.remove(entries)
-        return ApplyResult(tuple(removed), _inventory_after([], removed, set()))
+        return ApplyResult(tuple(removed), inventory_after([], removed, set()))
 
     async def intended(
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry]
@@ -171,26 +175,6 @@ class Applier:
             entry = self._entry(each, resource)
             entries[entry.identity] = entry
         return tuple(sorted(entries.values()))
-
-    async def existing(self, entries: Collection[InventoryEntry]) -> Mapping[InventoryEntry, JsonObject | None]:
-        """Return those of these objects that exist; None for one that may not be read, or that nobody converts.
-
-        What would serve its conversion may be among them. Raises KubeError.
-        """
-        named = tuple(entries)
-        found = await concurrently(self._look_up, named)
-        for each in found:
-            if isinstance(each, KubeError) and not (isinstance(each, Forbidden) or conversion_failure(each)):
-                raise each
-        present = ((entry, each) for entry, each in zip(named, found, strict=True) if each is not None)
-        return {entry: None if isinstance(each, KubeError) else each for entry, each in present}
-
-    async def _look_up(self, entry: InventoryEntry) -> JsonObject | KubeError | None:
-        try:
-            found = await find_object(self._client, entry)
-        except KubeError as error:
-            return error
-        return found.live if found is not None else None
 
     async def difference(
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
@@ -226,8 +210,8 @@ class Applier:
         size = len(msgspec.json.encode(after))
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
-    async def _bring(self, wanted: KubernetesObject, terms: "_Terms") -> ObjectOutcome:
-        """Have one object as it is wanted, and say what came of it."""
+    async def _bring(self, wanted: KubernetesObject, terms: "_Terms") -> ObjectOutcome | None:
+        """Have one object as it is wanted, and say what came of it; None where it exists and that is to be noted."""
         entry = _unresolved_entry(wanted)
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
@@ -245,19 +229,40 @@ class Applier:
 
     async def _brought(
         self, wanted: KubernetesObject, resource: Resource[JsonObject], entry: InventoryEntry, terms: "_Terms"
-    ) -> ObjectOutcome:
-        """Have one object as it is wanted. Raises KubeError, or RecursionError for one that is nested too deep."""
+    ) -> ObjectOutcome | None:
+        """Have one object as it is wanted; None where it exists and that is to be noted.
+
+        Raises KubeError, or RecursionError for one that is nested too deep.
+        """
         if (entry.group, entry.kind) in terms.refused:
             return ObjectOutcome(entry, wanted.index, "failed", "the CustomResourceDefinition of its kind has failed")
         document = self._document(wanted, entry)
-        target = ObjectTarget(resource, entry, document, terms.written)
-        digest = digest_of(document)
+        target, digest = ObjectTarget(resource, entry, document, terms.written), digest_of(document)
+        done: Written | JsonObject | None
+        if entry.identity in terms.unsure:
+            try:
+                done = await self._writer.create(target)
+            except (ClusterUnreachable, ServerUnavailable):
+                raise
+            except KubeError as refusal:
+                terms.looked_up[entry] = await content_of(self._client, entry, refusal)
+                return None
+        else:
+            done = await self._written(target, digest, terms)
+        if not isinstance(done, Written):
+            return ObjectOutcome(entry, wanted.index, "unchanged", live=done)
+        self._memory.remember(entry, digest, done.live, self._field_manager)
+        return await self._outcome(wanted, target, done)
+
+    async def _written(self, target: ObjectTarget, digest: bytes, terms: "_Terms") -> Written | JsonObject | None:
+        """Write an object, unless it is as it is wanted: then return it, None where it was not read or is gone."""
+        resource, entry, document, _ = target
         before: JsonObject | None = None
         same = self._memory.has_same_document(entry, digest)
         if same and not terms.rechecks(entry):
-            return ObjectOutcome(entry, wanted.index, "unchanged")
+            return None
         if same or (entry.identity in terms.known and not self._memory.knows(entry)):
-            before = await self._read(resource, entry)
+            before = terms.looked_up.get(entry) or await self._read(resource, entry)
             if before is not None:
                 before = await self._writer.taken_over(target, before)
             if before is not None and (
@@ -266,15 +271,13 @@ class Applier:
             ):
                 if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
                     before = await wait_established(self._client, resource, before)
-                return ObjectOutcome(entry, wanted.index, "unchanged", live=before)
+                return before
             if before is None and (same or terms.has_run) and removes_itself(document):
                 self._memory.remember(entry, digest, {"metadata": {}}, self._field_manager)
-                return ObjectOutcome(entry, wanted.index, "unchanged")
+                return None
         is_known = entry.identity in terms.known or self._memory.knows(entry)
         may_delete = entry.identity not in terms.found
-        done = await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)
-        self._memory.remember(entry, digest, done.live, self._field_manager)
-        return await self._outcome(wanted, target, done)
+        return await self._writer.write(target, before, is_known=is_known, may_delete=may_delete)
 
     def _needs_nothing(self, entry: InventoryEntry, digest: bytes, document: JsonObject, live: JsonObject) -> bool:
         if self._memory.knows(entry):
@@ -335,20 +338,28 @@ class Applier:
 class _Terms:
     """What one apply goes by, see `Applier.apply`.
 
-    `written`: what the server has written of it, whatever failed then. `refused`: the kinds whose CRD has failed.
-    `has_run`: what removes itself was applied before.
+    `looked_up`: what is known to exist of the `unsure` objects. `written`: what the server has written of it, whatever
+    failed then. `refused`: the kinds whose CRD has failed. `has_run`: what removes itself was applied before.
     """
 
     known: Collection[Identity]
     recheck: bool | Collection[Identity]
     leave: Callable[[InventoryEntry, JsonObject], bool]
     found: Collection[Identity]
+    unsure: set[Identity]
+    looked_up: dict[InventoryEntry, JsonObject | None] = field(default_factory=dict)
     written: set[Identity] = field(default_factory=set)
     has_run: bool = False
     refused: set[tuple[str, str]] = field(default_factory=set)
 
     def rechecks(self, entry: InventoryEntry) -> bool:
         return self.recheck if isinstance(self.recheck, bool) else entry.identity in self.recheck
+
+    def existing(self) -> dict[InventoryEntry, JsonObject | None]:
+        """Return which of the unsure objects exist, once each."""
+        found = {entry: live for entry, live in self.looked_up.items() if entry.identity in self.unsure}
+        self.unsure.difference_update(each.identity for each in found)
+        return found
 
 
 def _rank(wanted: KubernetesObject) -> int:
@@ -370,30 +381,6 @@ def _kind_defined_in(crd: KubernetesObject) -> tuple[str, str]:
 def _unresolved_entry(wanted: KubernetesObject) -> InventoryEntry:
     group, _, version = wanted.api_version.rpartition("/")
     return InventoryEntry(group, version, wanted.kind, wanted.namespace, wanted.name)
-
-
-def _left_over(applied: Iterable[ObjectOutcome], inventory: Iterable[InventoryEntry]) -> list[InventoryEntry]:
-    named = {outcome.entry.identity for outcome in applied}
-    return [entry for entry in inventory if entry.identity not in named]
-
-
-def _inventory_after(
-    applied: Iterable[ObjectOutcome], removed: Iterable[ObjectOutcome], known: set[Identity]
-) -> tuple[InventoryEntry, ...]:
-    """Return what is in the cluster and ours, and what may be: a write without an answer may have been done."""
-    there = [
-        outcome.entry
-        for outcome in applied
-        if outcome.error is None or outcome.entry.identity in known or _may_be_done(outcome.cause)
-    ]
-    staying = [outcome.entry for outcome in removed if is_there(outcome)]
-    return tuple(sorted({*there, *staying}))
-
-
-def _may_be_done(cause: KubeError | None) -> bool:
-    if isinstance(cause, ResponseInvalid):
-        return not isinstance(cause, ObjectUnreadable)  # it is a document that was not sent
-    return isinstance(cause, ClusterUnreachable | ServerUnavailable)
 
 
 def _nested_too_deep(entry: InventoryEntry) -> KubeError:

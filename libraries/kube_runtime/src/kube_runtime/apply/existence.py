@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.apply.refusals import conversion_failure
 from kube_runtime.client.client import Client
-from kube_runtime.exceptions import KindUnknown, NotFound
+from kube_runtime.exceptions import Forbidden, KindUnknown, KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource, is_storable
 
 T = TypeVar("T")
@@ -46,6 +47,22 @@ async def find_object(client: Client, entry: InventoryEntry) -> ExistingObject |
                     raise
         client.mapper.recheck(resource.api_version)  # it may be known from before it was created anew
     return None
+
+
+async def content_of(client: Client, entry: InventoryEntry, refusal: KubeError) -> JsonObject | None:
+    """Read an object that was not created; None where it may not be read, or nobody converts it.
+
+    Raises the refusal where it does not exist, and KubeError.
+    """
+    try:
+        found = await find_object(client, entry)
+    except KubeError as error:
+        if isinstance(error, Forbidden) or conversion_failure(error):
+            return None
+        raise
+    if found is None:
+        raise refusal
+    return found.live
 
 
 async def read_kind(

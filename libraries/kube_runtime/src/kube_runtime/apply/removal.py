@@ -11,7 +11,7 @@ from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD, CUSTOM_RESOURCES, rank_of
 from kube_runtime.apply.refusals import explained
-from kube_runtime.apply.results import ObjectOutcome
+from kube_runtime.apply.results import ObjectOutcome, is_there
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
@@ -100,11 +100,6 @@ class ObjectRemoval:
         uid = live["metadata"].get("uid")
         staying = await self.client.delete(resource, entry.name, entry.namespace or None, uid=uid)
         return ObjectOutcome(entry, None, "pruned", live=staying)
-
-
-def is_there(removed: ObjectOutcome) -> bool:
-    """Tell whether an object that was to be deleted is still in the cluster, or may be."""
-    return removed.live is not None or removed.error is not None or removed.action == "kept"
 
 
 async def concurrently(act: Callable[[T], Coroutine[Any, Any, R]], things: Sequence[T]) -> list[R]:

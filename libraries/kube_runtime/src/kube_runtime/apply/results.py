@@ -1,13 +1,23 @@
 """The outcome of applying a set of objects."""
 
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kube_runtime.apply.objects import InventoryEntry
-from kube_runtime.exceptions import KubeError, without_frames
+from kube_runtime.apply.objects import Identity, InventoryEntry
+from kube_runtime.exceptions import (
+    ClusterUnreachable,
+    KubeError,
+    ObjectUnreadable,
+    ResponseInvalid,
+    ServerUnavailable,
+    without_frames,
+)
 from kube_runtime.resource import JsonObject
 
 Action = Literal["created", "changed", "unchanged", "failed", "pruned", "kept", "released", "held"]
+NoteExisting = Callable[[Mapping[InventoryEntry, JsonObject | None]], Awaitable[Collection[Identity]]]
+"""Takes note of objects that exist, None for one that can't be read; returns all that existed before the set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +81,32 @@ class ApplyResult:
         """Raise the exception of the first object that failed, if one did."""
         if self.first_failure is not None:
             raise self.first_failure
+
+
+def is_there(removed: ObjectOutcome) -> bool:
+    """Tell whether an object that was to be deleted is still in the cluster, or may be."""
+    return removed.live is not None or removed.error is not None or removed.action == "kept"
+
+
+def left_over_by(applied: Iterable[ObjectOutcome], inventory: Iterable[InventoryEntry]) -> list[InventoryEntry]:
+    named = {outcome.entry.identity for outcome in applied}
+    return [entry for entry in inventory if entry.identity not in named]
+
+
+def inventory_after(
+    applied: Iterable[ObjectOutcome], removed: Iterable[ObjectOutcome], known: set[Identity]
+) -> tuple[InventoryEntry, ...]:
+    """Return what is in the cluster and ours, and what may be: a write without an answer may have been done."""
+    there = [
+        outcome.entry
+        for outcome in applied
+        if outcome.error is None or outcome.entry.identity in known or _may_be_done(outcome.cause)
+    ]
+    staying = [outcome.entry for outcome in removed if is_there(outcome)]
+    return tuple(sorted({*there, *staying}))
+
+
+def _may_be_done(cause: KubeError | None) -> bool:
+    if isinstance(cause, ResponseInvalid):
+        return not isinstance(cause, ObjectUnreadable)  # it is a document that was not sent
+    return isinstance(cause, ClusterUnreachable | ServerUnavailable)

@@ -21,6 +21,9 @@ from kube_runtime.client.decoding import decoding_for
 from kube_runtime.exceptions import AlreadyExists, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
+_OF_NO_OBJECT = "1"
+"""A resource version that no object has: etcd begins with it, and its first write has the next."""
+
 
 class ObjectTarget(NamedTuple):
     """An object to be written, its document, and where it is noted once the server has written it."""
@@ -71,6 +74,15 @@ class ObjectWriter:
         if taken or not (created or is_unchanged(before, live) or holds(live, target.document)):
             live, _ = await self._send(target)
         return Written(live, created, before)
+
+    async def create(self, target: ObjectTarget) -> Written:
+        """Apply a document of an object that does not exist. Raises KubeError, Conflict where it does.
+
+        An apply with a resource version creates an object, and changes none that has another one.
+        """
+        metadata = {**target.document["metadata"], "resourceVersion": _OF_NO_OBJECT}
+        live, created = await self._send(target._replace(document={**target.document, "metadata": metadata}))
+        return Written(live, created, None)
 
     async def taken_over(self, target: ObjectTarget, live: JsonObject) -> JsonObject | None:
         """Move what former field managers own to this one; return the object.
