@@ -1,5 +1,6 @@
 """Sets of objects go into a real cluster and out again, and nothing is written twice."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,12 +10,15 @@ from kube_runtime import (
     ApplyResult,
     Client,
     ClientOptions,
+    InventoryEntry,
+    JsonObject,
     NotFound,
     NotServed,
     RuntimeMetrics,
     parse_objects,
     readiness,
 )
+from kube_runtime.apply.objects import Identity
 from tests.integration.kube_runtime.things import as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, NAMESPACES
 from tests.modules import config_map
@@ -49,6 +53,22 @@ async def test_objects_are_created_changed_left_alone_and_pruned(client: Client,
     live = {outcome.entry.name: outcome.live for outcome in result.outcomes}
     assert live["a"] is not None
     assert (live["a"]["data"], live["a"]["metadata"]["labels"]) == ({"x": "2"}, LABELS)
+
+
+async def test_object_that_may_be_a_users_is_noted_before_it_is_written(client: Client, namespace: str) -> None:
+    await client.create(CONFIG_MAPS, config_map("theirs", namespace, x="0"), namespace, field_manager="user")
+    noted: dict[str, str] = {}
+
+    async def note(existing: Mapping[InventoryEntry, JsonObject | None]) -> frozenset[Identity]:
+        noted.update({entry.name: live["data"]["x"] for entry, live in existing.items() if live is not None})
+        return frozenset(entry.identity for entry in existing)
+
+    applies = applier(client)
+    objects = parse_objects(as_text(config_map("theirs", namespace, x="1"), config_map("new", namespace, x="1")))
+    entries = await applies.intended(objects, ())
+    result = await applies.apply(objects, entries, new=entries, unsure=entries, note_existing=note)
+    assert noted == {"theirs": "0"}
+    assert actions(result) == {"theirs": "changed", "new": "created"}
 
 
 async def test_unchanged_objects_are_read_and_not_written(kcp: Any, namespace: str) -> None:

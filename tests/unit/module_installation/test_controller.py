@@ -232,9 +232,7 @@ async def test_module_that_is_in_order_costs_one_request_and_no_write(world: Mod
     assert not [each for each in asked if each.is_write]
 
 
-async def test_first_installation_sends_each_object_once_and_reads_none(
-    world: Modules, simulation: Simulation
-) -> None:
+async def test_first_installation_sends_each_object_once_and_reads_none(world: Modules, simulation: Simulation) -> None:
     await world.want([CRD, *map(config_map, "abc")])
     await world.reconcile()
     asked = simulation.requests(lambda it: it.cluster == "skr" and bool(it.name))

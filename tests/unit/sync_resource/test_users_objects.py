@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from kube_runtime import Forbidden, NotFound, ServerUnavailable
-from kube_simulation import ApiRequest, Refuse, Simulation
+from kube_simulation import Answer, ApiRequest, Refuse, Rule, Simulation
 from kube_simulation.refusals import Refused
+from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.sync_resource.status import unreachable
@@ -35,6 +36,25 @@ async def test_object_that_users_create_while_a_webhook_fails_stays_theirs(
     document = {"metadata": {"name": "mine", "namespace": SKR}, "data": {"mine": "1"}}
     await world.skr.create(CONFIG_MAPS, document, SKR, field_manager="user")
     await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"
+    await remove(world)
+    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))
+
+
+async def test_object_that_users_create_while_it_is_being_applied_stays_theirs(
+    world: Syncing, simulation: Simulation
+) -> None:
+    """Nothing is known of it before the API server has the apply."""
+
+    class UserIsFaster(Rule):
+        async def around(self, request: ApiRequest, proceed: Proceed) -> Answer:
+            if is_applied(request) and await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR)):
+                await world.skr.create(CONFIG_MAPS, {"metadata": {"name": "mine"}}, SKR, field_manager="user")
+            return await proceed()
+
+    await world.write("m", "mine")
+    with simulation.cluster("skr").ruled_by(UserIsFaster()):
+        await world.reconcile("m")
     assert await world.reason("m") == "ObjectsReady"
     await remove(world)
     assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))

@@ -163,3 +163,7 @@ async def test_apply_needs_a_manager_and_minds_the_version_and_uid_it_names(both
     versioned = {**widget("one", size=1), "metadata": {"name": "one", "resourceVersion": "1"}}
     await both.ask(409, "PATCH", by("first"), versioned, APPLY)
     await both.ask(422, "PATCH", by("first"), {**versioned, "metadata": {"name": "one", "uid": "1"}}, APPLY)
+    absent = f"{WIDGETS}/two?fieldManager=first"
+    fresh = {**widget("two", size=1), "metadata": {"name": "two", "resourceVersion": "1"}}
+    await both.ask(201, "PATCH", absent, fresh, APPLY)
+    await both.ask(409, "PATCH", f"{absent}&force=true", fresh, APPLY)
