@@ -18,7 +18,7 @@ import msgspec
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply, removes_itself
 from kube_runtime.apply.established import wait_established
-from kube_runtime.apply.existence import content_of
+from kube_runtime.apply.existence import look_up
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
@@ -238,21 +238,32 @@ class Applier:
             return ObjectOutcome(entry, wanted.index, "failed", "the CustomResourceDefinition of its kind has failed")
         document = self._document(wanted, entry)
         target, digest = ObjectTarget(resource, entry, document, terms.written), digest_of(document)
-        done: Written | JsonObject | None
         if entry.identity in terms.unsure:
-            try:
-                done = await self._writer.create(target)
-            except (ClusterUnreachable, ServerUnavailable):
-                raise
-            except KubeError as refusal:
-                terms.looked_up[entry] = await content_of(self._client, entry, refusal)
+            if (created := await self._created(target, terms)) is None:
                 return None
+            done: Written | JsonObject | None = created
         else:
             done = await self._written(target, digest, terms)
         if not isinstance(done, Written):
             return ObjectOutcome(entry, wanted.index, "unchanged", live=done)
         self._memory.remember(entry, digest, done.live, self._field_manager)
         return await self._outcome(wanted, target, done)
+
+    async def _created(self, target: ObjectTarget, terms: "_Terms") -> Written | None:
+        """Create an object that may be somebody else's; None where it exists, with what is `looked_up`."""
+        entry = target.entry
+        if entry.identity in terms.known:  # mostly it does
+            terms.looked_up |= await look_up(self._client, entry)
+        if entry not in terms.looked_up:
+            try:
+                return await self._writer.create(target)
+            except (ClusterUnreachable, ServerUnavailable):
+                raise
+            except KubeError:
+                terms.looked_up |= await look_up(self._client, entry)
+                if entry not in terms.looked_up:
+                    raise
+        return None
 
     async def _written(self, target: ObjectTarget, digest: bytes, terms: "_Terms") -> Written | JsonObject | None:
         """Write an object, unless it is as it is wanted: then return it, None where it was not read or is gone."""

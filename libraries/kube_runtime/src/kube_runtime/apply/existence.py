@@ -49,20 +49,18 @@ async def find_object(client: Client, entry: InventoryEntry) -> ExistingObject |
     return None
 
 
-async def content_of(client: Client, entry: InventoryEntry, refusal: KubeError) -> JsonObject | None:
-    """Read an object that was not created; None where it may not be read, or nobody converts it.
+async def look_up(client: Client, entry: InventoryEntry) -> dict[InventoryEntry, JsonObject | None]:
+    """Return an object by its entry, nothing where it does not exist. Raises KubeError.
 
-    Raises the refusal where it does not exist, and KubeError.
+    None stands for one that may not be read, or that nobody converts.
     """
     try:
         found = await find_object(client, entry)
     except KubeError as error:
         if isinstance(error, Forbidden) or conversion_failure(error):
-            return None
+            return {entry: None}
         raise
-    if found is None:
-        raise refusal
-    return found.live
+    return {entry: found.live} if found is not None else {}
 
 
 async def read_kind(
