@@ -21,6 +21,7 @@ from kube_runtime import (
     NotFound,
     Result,
     ServerUnavailable,
+    conversion_failure,
     once_each,
 )
 from kube_runtime.tracing import part
@@ -219,9 +220,11 @@ class ManifestEngine(SetEngine[Manifest]):
                     try:
                         return await self._on_module_crs(module, seen, step)
                     except (Forbidden, Invalid, ServerUnavailable) as refusal:
-                        if not isinstance(step, steps.DeleteDefaultCRs | steps.StripFinalizers):
+                        if isinstance(step, steps.DeleteDefaultCRs | steps.StripFinalizers):
+                            return _removing(seen, refused=refusal)
+                        if not conversion_failure(refusal):
                             raise
-                        return _removing(seen, refused=refusal)
+                        return replace(seen, unread=refusal)
 
     async def _on_module_crs(
         self, module: ModuleSet, seen: ManifestSnapshot, step: steps.ModuleCrStep

@@ -29,9 +29,7 @@ from kube_runtime import (
     Priority,
     Request,
     Result,
-    ServerUnavailable,
     TooManySteps,
-    conversion_failure,
 )
 from kube_runtime.controller.steps import MAX_STEPS
 from kyma_oci import SourceError
@@ -70,11 +68,11 @@ from lifecycle_manager.module_catalog import (
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation import ending, rules, steps
+from lifecycle_manager.module_installation import ending, rules
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
-from lifecycle_manager.module_installation.plan import plan, upgrade
+from lifecycle_manager.module_installation.plan import plan
 from lifecycle_manager.module_installation.rendering import RenderedModule, Renderings
 from lifecycle_manager.module_installation.snapshot import (
     ManifestReader,
@@ -286,15 +284,7 @@ class ManifestReconciler:
             step = plan(seen)
             if isinstance(step, End):
                 return step
-            try:
-                seen = await self.engine.take(module, seen, step)
-            except ServerUnavailable as error:
-                # A new version may serve a conversion. Later it would bring back what is deleted, again and again.
-                is_first = isinstance(step, steps.FindModuleCRs | steps.ListUsersObjects)
-                is_first &= seen.removal is None or not seen.removal.objects_deleted
-                if is_first and conversion_failure(error) and (wanted := upgrade(seen)) is not None:
-                    await self.engine.take(module, seen, wanted)
-                raise
+            seen = await self.engine.take(module, seen, step)
         raise TooManySteps(f"not removed after {MAX_STEPS} steps; the next would be {plan(seen)!r}")
 
 

@@ -12,7 +12,7 @@ before: that is released to the users.
 
 from dataclasses import replace
 
-from kube_runtime import InventoryEntry
+from kube_runtime import ApiError, InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
@@ -69,9 +69,18 @@ def plan(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
 def _removal(seen: ManifestSnapshot) -> ManifestStep | ManifestEnd:
     """Return the next step of the removal of a module that has something in its SKR."""
     found = seen.removal
+    if seen.unread is not None:
+        return _unread(seen, seen.unread)
     if found is None:
         return steps.FindModuleCRs(seen.inventory, seen.default_cr)
     return _default_crs(seen, found) or _in_use(seen, found) or _objects(seen, found)
+
+
+def _unread(seen: ManifestSnapshot, refused: ApiError) -> ManifestStep | ManifestDone:
+    """A new version may serve the conversion. Later it would bring back what is deleted, again and again."""
+    found = seen.removal or Removal(())
+    is_tried = found.upgraded or found.objects_deleted
+    return (None if is_tried else upgrade(seen)) or failed(seen, refused)
 
 
 def _default_crs(seen: ManifestSnapshot, found: Removal) -> ManifestStep | ManifestDone | None:

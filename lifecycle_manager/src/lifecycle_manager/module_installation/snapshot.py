@@ -79,6 +79,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     - `next_check`: when every object is to be read, once that is known; monotonic, as `seconds`
     - `others`: the other modules of the SKR, as read last
     - `seconds_until_check`: for how long a new process may rely on the status, if nothing triggered the reconcile
+    - `unread`: why objects of the module's kinds can't be read, as nobody converts them
     - `applied`, `removed`: the results of an apply with its pruning, and of a deletion
     - `module_configs`: those of the module, while it is being removed from a Kyma that stays
     - `configured_in_use`: why objects of its SyncResources are not deleted, as users have objects that would go along
@@ -95,6 +96,7 @@ class ManifestSnapshot(SetSnapshot[Manifest]):
     managers: tuple[ManagerView, ...] | None = None
     module_cr: CrView | None = None
     removal: Removal | None = None
+    unread: ApiError | None = None
     module_configs: tuple[ModuleConfig, ...] = ()
     configured_in_use: tuple[str, ...] = ()
     is_named: bool = True
