@@ -60,6 +60,18 @@ async def test_object_that_users_create_while_it_is_being_applied_stays_theirs(
     assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))
 
 
+async def test_object_is_created_where_the_server_takes_no_version_of_a_new_one(
+    world: Syncing, simulation: Simulation
+) -> None:
+    """As Kubernetes did of Services (kubernetes/kubernetes#106745), and servers of further APIs may."""
+    message = "resourceVersion should not be set on objects to be created"
+    refused = Refuse(is_applied, times=1, refused=Refused(500, "InternalError", message))
+    await world.write("m", "mine")
+    with simulation.cluster("skr").ruled_by(refused):
+        await world.reconcile("m")
+    assert await world.reason("m") == "ObjectsReady"
+
+
 async def test_object_that_users_create_with_its_refused_namespace_stays_theirs(
     world: Syncing, simulation: Simulation
 ) -> None:

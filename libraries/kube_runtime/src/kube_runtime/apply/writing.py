@@ -18,11 +18,12 @@ from kube_runtime.apply.refusals import expanded, immutable_fields, is_shrunk
 from kube_runtime.apply.settled import holds
 from kube_runtime.client.client import Client
 from kube_runtime.client.decoding import decoding_for
-from kube_runtime.exceptions import AlreadyExists, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
+from kube_runtime.exceptions import AlreadyExists, ApiError, ClusterUnreachable, Conflict, Invalid, KubeError, NotFound
 from kube_runtime.resource import JsonObject, Resource
 
 _OF_NO_OBJECT = "1"
 """A resource version that no object has: etcd begins with it, and its first write has the next."""
+_NO_VERSION = "resourceVersion should not be set on objects to be created"
 
 
 class ObjectTarget(NamedTuple):
@@ -78,11 +79,16 @@ class ObjectWriter:
     async def create(self, target: ObjectTarget) -> Written:
         """Apply a document of an object that does not exist. Raises KubeError, Conflict where it does.
 
-        An apply with a resource version creates an object, and changes none that has another one.
+        An apply with a resource version creates an object, and changes none that has another one. A server that creates
+        none with a version has said by that that there is none.
         """
         metadata = {**target.document["metadata"], "resourceVersion": _OF_NO_OBJECT}
-        live, created = await self._send(target._replace(document={**target.document, "metadata": metadata}))
-        return Written(live, created, None)
+        try:
+            return Written(*await self._send(target._replace(document={**target.document, "metadata": metadata})), None)
+        except ApiError as refusal:
+            if _NO_VERSION not in str(refusal):
+                raise
+        return Written(*await self._send(target), None)
 
     async def taken_over(self, target: ObjectTarget, live: JsonObject) -> JsonObject | None:
         """Move what former field managers own to this one; return the object.
