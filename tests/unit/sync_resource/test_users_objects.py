@@ -27,6 +27,13 @@ def is_namespace(request: ApiRequest) -> bool:
     return request.verb == "create" and request.kind is not None and request.kind.kind == "Namespace"
 
 
+async def stays_theirs(world: Syncing, namespace: str) -> None:
+    """Check that the SyncResource is in force, and that the users' object outlives it."""
+    assert await world.reason("m") == "ObjectsReady"
+    await remove(world)
+    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", namespace))
+
+
 async def test_object_that_users_create_while_a_webhook_fails_stays_theirs(
     world: Syncing, simulation: Simulation
 ) -> None:
@@ -36,9 +43,7 @@ async def test_object_that_users_create_while_a_webhook_fails_stays_theirs(
     document = {"metadata": {"name": "mine", "namespace": SKR}, "data": {"mine": "1"}}
     await world.skr.create(CONFIG_MAPS, document, SKR, field_manager="user")
     await world.reconcile("m")
-    assert await world.reason("m") == "ObjectsReady"
-    await remove(world)
-    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))
+    await stays_theirs(world, SKR)
 
 
 async def test_object_that_users_create_while_it_is_being_applied_stays_theirs(
@@ -55,9 +60,7 @@ async def test_object_that_users_create_while_it_is_being_applied_stays_theirs(
     await world.write("m", "mine")
     with simulation.cluster("skr").ruled_by(UserIsFaster()):
         await world.reconcile("m")
-    assert await world.reason("m") == "ObjectsReady"
-    await remove(world)
-    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", SKR))
+    await stays_theirs(world, SKR)
 
 
 async def test_object_is_created_where_the_server_takes_no_version_of_a_new_one(
@@ -84,9 +87,7 @@ async def test_object_that_users_create_with_its_refused_namespace_stays_theirs(
     document = {"metadata": {"name": "mine", "namespace": "shop"}, "data": {"mine": "1"}}
     await world.skr.create(CONFIG_MAPS, document, "shop", field_manager="user")
     await world.reconcile("m")
-    assert await world.reason("m") == "ObjectsReady"
-    await remove(world)
-    assert not await is_gone(world.skr.get(CONFIG_MAPS, "mine", "shop"))
+    await stays_theirs(world, "shop")
 
 
 async def test_object_that_is_refused_again_and_again_has_nothing_written(world: Syncing) -> None:

@@ -234,7 +234,7 @@ class ManifestReconciler:
             try:
                 end = await self._carry_out(module, seen)
             except RecordingFailed:
-                raise  # nothing was applied, and there is no status to write
+                raise  # nothing is applied that is not recorded, and there is no status to write
             except SourceError as error:
                 end = ending.without_source(current(module, seen), error)
             except (KubeError, SkrAccessError) as error:

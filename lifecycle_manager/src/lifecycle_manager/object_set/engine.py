@@ -90,8 +90,8 @@ class ObjectSet(Generic[Owner]):
 
     - `seen`: what was known at the beginning; `resource` its owner, as it was written last
     - `inventory`: what is in the SKR or may be; `found` what of that, and of what is wanted, existed before
-    - `wanted`: what an apply may create, as the SKR resolves it; `new` of that was in no inventory before, and what is
-      `unsure` may be the users', as what `found_by_others` in other sets is
+    - `wanted`: what an apply may create, as the SKR resolves it; the `new` ones were in no inventory before, the
+      `unsure` ones may belong to users; `found_by_others`: what other sets say of that
     - `begun`: the status that records an intent
     - `others`: the other owners that may have the same objects, as read last
     - `is_repeated`: all of it was applied before, in the present generation
@@ -157,7 +157,7 @@ class ObjectSet(Generic[Owner]):
         *,
         applied: Condition | None,
     ) -> None:
-        """Find out what an apply of these objects may create, and of what of that users may have it already.
+        """Find out what an apply of these objects may create, and which of them users may have already.
 
         `own_kinds` are objects of kinds that the set itself defines. `applied` says of which generation all is applied;
         otherwise users may have created meanwhile what was refused. Raises KubeError or SkrAccessError.

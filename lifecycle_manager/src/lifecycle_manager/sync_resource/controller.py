@@ -203,7 +203,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             try:
                 report = await self._carry_out(seen, objects)
             except RecordingFailed:
-                raise  # nothing was applied, and there is no status to write
+                raise  # nothing is applied that is not recorded, and there is no status to write
             except TooManyObjects as error:
                 report = stopped(seen, objects.resource, Refusal(TOO_MANY_OBJECTS, str(error)))
             except (KubeError, SkrAccessError) as error:

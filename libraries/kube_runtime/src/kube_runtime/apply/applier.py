@@ -211,7 +211,7 @@ class Applier:
         return await parse_aside(size, difference_between, entry, wanted.index, before, after)
 
     async def _bring(self, wanted: KubernetesObject, terms: "_Terms") -> ObjectOutcome | None:
-        """Have one object as it is wanted, and say what came of it; None where it exists and that is to be noted."""
+        """Apply one object and return its outcome; None if it exists, and `note_existing` is to be told first."""
         entry = _unresolved_entry(wanted)
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
@@ -230,7 +230,7 @@ class Applier:
     async def _brought(
         self, wanted: KubernetesObject, resource: Resource[JsonObject], entry: InventoryEntry, terms: "_Terms"
     ) -> ObjectOutcome | None:
-        """Have one object as it is wanted; None where it exists and that is to be noted.
+        """Apply one object and return its outcome; None as in `_bring`.
 
         Raises KubeError, or RecursionError for one that is nested too deep.
         """
@@ -250,7 +250,7 @@ class Applier:
         return await self._outcome(wanted, target, done)
 
     async def _created(self, target: ObjectTarget, terms: "_Terms") -> Written | None:
-        """Create an object that may be somebody else's; None where it exists, with what is `looked_up`."""
+        """Create an object that may be somebody else's; None if it exists, see `looked_up`. Raises KubeError."""
         entry = target.entry
         if entry.identity in terms.known:  # mostly it does
             terms.looked_up |= await look_up(self._client, entry)
