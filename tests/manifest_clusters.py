@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
-from kube_runtime import SYSTEM_CLOCK, Clock, Manager, ObjectKey, Result
+from kube_runtime import SYSTEM_CLOCK, Clock, KindUnknown, Manager, ObjectKey, Result
 from kyma_oci import Registries
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
@@ -93,6 +93,11 @@ class Modules(Clusters):
         await self.see(MANIFESTS)
         return await self.controller.reconcile_now(key, *self.controller.waiting_causes(key), *causes)
 
+    async def try_reconcile(self, key: ObjectKey = KEY) -> None:
+        """Reconcile a key; where a server lists a kind whose definition it has just deleted, in vain."""
+        with suppress(KindUnknown):
+            await self.reconcile(key)
+
     def is_enqueued(self, key: ObjectKey) -> bool:
         """Tell whether a Manifest is to be read completely because of what another one did."""
         return ReadScope.EVERYTHING in self.controller.waiting_causes(key)
@@ -101,7 +106,7 @@ class Modules(Clusters):
         """Reconcile until the Manifest has a state, and why: what a server does meanwhile takes its time."""
 
         async def reached() -> bool:
-            await self.reconcile(key)
+            await self.try_reconcile(key)
             return await self.state(key) == state
 
         await eventually(reached, within=60, what=f"{key.name} is {state}")
@@ -110,7 +115,7 @@ class Modules(Clusters):
         """Reconcile until there is no Manifest any more."""
 
         async def gone() -> bool:
-            await self.reconcile(key)
+            await self.try_reconcile(key)
             return await self.manifest(key) is None
 
         await eventually(gone, within=60, what=f"{key.name} is gone")

@@ -64,7 +64,7 @@ async def test_kind_that_moves_to_another_group_leaves_nothing_behind_and_loses_
     await world.want([*of_group("new.example.com", "2"), thing("v1", "ConfigMap", "meadow", data={"version": "2"})])
 
     async def old_one_is_gone() -> bool:
-        await world.reconcile()
+        await world.try_reconcile()
         world.skr.mapper.forget()
         try:
             await world.skr.get(await world.skr.mapper.resource("old.example.com/v1", "Meadow"), "north", SKR)
