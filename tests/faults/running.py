@@ -208,12 +208,11 @@ class Run:
         self._paused_until.pop(key, None)
         try:
             return self._noted(key, await Stepped(reconcile, self._fault.at_await))
-        except self._workload.foreseen:
-            raise
-        except (KubeError, ReconcileCut, TimeoutError):
-            raise  # what a cluster does to everybody, and what was done on purpose
         except Exception as error:
-            self._complaints.append(f"the reconcile of {key} raised {error!r}")
+            self._paused_until[key] = self._quiet_now + _LONGEST_PAUSE  # it is retried, or waits for a trigger
+            # What a cluster does to everybody, and what was done on purpose.
+            if not isinstance(error, (*self._workload.foreseen, KubeError, ReconcileCut, TimeoutError)):
+                self._complaints.append(f"the reconcile of {key} raised {error!r}")
             raise
         finally:
             self._under_way -= 1
