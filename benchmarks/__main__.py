@@ -19,7 +19,7 @@ from benchmarks.document import (
     read_figures,
 )
 
-NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile", "trend"})
+NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile"})
 ONLY_BY_NAME = frozenset({"arrivals", "go_lifecycle_manager", "real_modules", "scaling", "soak"})
 """Minutes of load, not a figure of each run; the first needs the program, too."""
 
