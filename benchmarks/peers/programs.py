@@ -24,7 +24,7 @@ from kyma_local.progress import progress_on
 __all__ = ["CONTROLLER_RUNTIME", "KOPF", "OURS", "Program", "Role", "Running", "prepared", "running"]
 
 Program = Literal["kube_runtime", "kopf", "controller-runtime"]
-Role = Literal["cache", "reconcile", "resync", "watch", "queue"]
+Role = Literal["cache", "reconcile", "queue"]
 OURS: Program = "kube_runtime"
 KOPF: Program = "kopf"
 CONTROLLER_RUNTIME: Program = "controller-runtime"

@@ -13,7 +13,6 @@ PROGRAMS = {
     "kube_runtime_cache": ("--objects=100", "--starts=1", "--idle-seconds=0.1"),
     "kube_runtime_queue": ("--keys=1000", "--rounds=1"),
     "kube_runtime_reconciles": ("--things=50", "--rounds=1"),
-    "kube_runtime_urgency": ("--objects=100", "--rounds=1", "--changes=50", "--rate=1000"),
 }
 
 
