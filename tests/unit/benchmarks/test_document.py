@@ -51,7 +51,7 @@ def test_invalid_document_is_refused_with_its_path(tmp_path: Path) -> None:
 
 
 def test_group_selects_programs_by_prefix() -> None:
-    assert select("watcher") == ["watcher_admission", "watcher_events", "watcher_no_loss", "watcher_turns"]
+    assert select("watcher") == ["watcher_admission", "watcher_events", "watcher_no_loss"]
 
 
 def test_soak_runs_only_by_its_name() -> None:
