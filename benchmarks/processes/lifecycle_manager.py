@@ -64,7 +64,7 @@ async def register(kcp: Client, skrs: Sequence[LocalCluster], modules: Sequence[
     """Create a Kyma with these modules for each cluster, and wait until every cluster was reached."""
     spec = {"channel": "regular", "modules": [{"name": module} for module in modules]}
     for number, skr in enumerate(skrs):
-        await create_kyma(kcp, f"kyma-{number}", skr, spec)
+        await _create_kyma(kcp, f"kyma-{number}", skr, spec)
 
     def reached(kyma: Any) -> bool:
         condition = find(kyma.status.conditions, "SKRReachable")
@@ -73,13 +73,13 @@ async def register(kcp: Client, skrs: Sequence[LocalCluster], modules: Sequence[
     await wait_for_objects(kcp, KYMAS, reached, len(skrs))
 
 
-async def create_kyma(kcp: Client, name: str, skr: LocalCluster, spec: dict[str, Any] | None = None) -> None:
+async def _create_kyma(kcp: Client, name: str, skr: LocalCluster, spec: dict[str, Any]) -> None:
     """Create a Kyma and its access Secret."""
     labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     config = base64.b64encode(skr.admin_kubeconfig.read_bytes()).decode()
     secret = {"metadata": {"name": f"kubeconfig-{name}", "labels": labels}, "data": {"config": config}}
     metadata = {"name": name, "labels": {names.RUNTIME_ID: name}}
-    kyma = {"metadata": metadata, "spec": spec or {"channel": "regular"}}
+    kyma = {"metadata": metadata, "spec": spec}
     await kcp.create(SECRETS, secret, names.KCP_NAMESPACE, field_manager="benchmark")
     await kcp.create(KYMAS, kyma, names.KCP_NAMESPACE, field_manager="benchmark")
 
