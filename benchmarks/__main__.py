@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.document import (
     RESULTS,
-    BenchFigure,
     Document,
     current_commit,
     current_machine,
@@ -18,6 +17,7 @@ from benchmarks.document import (
     now,
     read_figures,
 )
+from benchmarks.figures import Figure
 
 NOT_PROGRAMS = frozenset({"__init__", "__main__", "compare", "document", "figures", "profile"})
 ONLY_BY_NAME = frozenset({"arrivals", "go_lifecycle_manager", "real_modules", "scaling", "soak"})
@@ -35,7 +35,7 @@ def main() -> int:
         print(f"no benchmark has a name that starts with {options.group!r}; see benchmarks/", file=sys.stderr)
         return 2
     began, machine = now(), current_machine()
-    figures: list[BenchFigure] = []
+    figures: list[Figure] = []
     failed: list[str] = []
     for program in programs:
         print(f"# {program}", file=sys.stderr, flush=True)
@@ -66,7 +66,7 @@ def select(group: str) -> list[str]:
     )
 
 
-def _run(program: str) -> tuple[list[BenchFigure], int]:
+def _run(program: str) -> tuple[list[Figure], int]:
     """Run a program and print its lines as they come; return its figures and exit code."""
     lines = []
     with subprocess.Popen([sys.executable, "-m", f"benchmarks.{program}"], stdout=subprocess.PIPE, text=True) as child:

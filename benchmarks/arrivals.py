@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import cpu_of, run_fleet, run_replicas, serve_layers
 
@@ -62,9 +62,7 @@ def main() -> int:
         _figure(several.name, medians[several], medians, share, bar=RATIO_BAR),
         _figure(f"{several.name}_beside_all_of_one", medians[several], medians, alone),
     ]
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(figures)
 
 
 async def _measure(options: argparse.Namespace, load: Load) -> float:

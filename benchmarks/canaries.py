@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import (
     TIMEOUT_SECONDS,
@@ -62,10 +62,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--klm", help="program to compare")
     parser.add_argument("--profile", type=Path, help="folder for flame graphs of our program")
-    figures = uvloop.run(_measure(parser.parse_args()))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(uvloop.run(_measure(parser.parse_args())))
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.document import BenchFigure, Document, read_document
+from benchmarks.document import Document, read_document
+from benchmarks.figures import Figure
 
 BARS = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
 
@@ -22,8 +23,8 @@ class Row:
     """One figure of two runs; None where a run does not have it."""
 
     name: str
-    old: BenchFigure | None
-    new: BenchFigure | None
+    old: Figure | None
+    new: Figure | None
 
     @property
     def ratio(self) -> float | None:
@@ -98,13 +99,13 @@ def differences(old: Document, new: Document) -> list[str]:
     ]
 
 
-def _by_name(document: Document) -> dict[str, BenchFigure]:
+def _by_name(document: Document) -> dict[str, Figure]:
     return {
         f"{figure.program}: {figure.name}" if figure.program else figure.name: figure for figure in document.figures
     }
 
 
-def _value(figure: BenchFigure | None) -> float | None:
+def _value(figure: Figure | None) -> float | None:
     return figure.value if figure is not None else None
 
 

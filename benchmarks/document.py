@@ -10,22 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.figures import Figure
+
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = ("kyma-lifecycle-manager", "kube-runtime", "aiohttp", "msgspec", "uvloop")
-
-
-class BenchFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure, as the programs print it; some leave out what they have no peer or no bar for."""
-
-    name: str
-    unit: str
-    value: float
-    peer: str = ""
-    peer_value: float = 0
-    ratio: float | None = None
-    bar: str | None = None
-    met: bool | None = None
-    program: str = ""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +33,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     machine: Machine
     versions: dict[str, str]
-    figures: list[BenchFigure]
+    figures: list[Figure]
     failed: list[str]
 
     def write(self, path: Path) -> None:
@@ -62,12 +50,12 @@ def read_document(path: Path) -> Document:
         raise ValueError(f"{path}: {error}") from error
 
 
-def read_figures(printed: Iterable[str], program: str) -> list[BenchFigure]:
+def read_figures(printed: Iterable[str], program: str) -> list[Figure]:
     """Return the figures among the printed lines of a program; other lines are ignored."""
     found = []
     for line in printed:
         try:
-            found.append(msgspec.structs.replace(msgspec.json.decode(line, type=BenchFigure), program=program))
+            found.append(msgspec.structs.replace(msgspec.json.decode(line, type=Figure), program=program))
         except msgspec.DecodeError:
             continue
     return found

@@ -1,24 +1,40 @@
 """One figure of a benchmark, printed as a JSON line."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A measured value and that of a peer in the same run; `met` tells whether the bar was met."""
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured value, and that of a peer in the same run if there is one; `met` tells whether the bar was met.
+
+    `program`: that which printed it, in the document of a run.
+    """
 
     name: str
     unit: str
     value: float
-    peer: str
-    peer_value: float
+    peer: str = ""
+    peer_value: float = 0
     bar: str
     met: bool
+    program: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """The value divided by that of the peer."""
+        return round(self.value / self.peer_value, 3) if self.peer_value else None
 
     def print(self) -> None:
         """Print the figure as one JSON line."""
-        ratio = round(self.value / self.peer_value, 3) if self.peer_value else None
-        line = asdict(self) | {"ratio": ratio}
+        line = msgspec.structs.asdict(self) | {"ratio": self.ratio}
         print(msgspec.json.encode(line).decode(), flush=True)
+
+
+def print_all(figures: Iterable[Figure]) -> int:
+    """Print figures as they come; return the exit code of the program, which is 1 if a bar was missed."""
+    met = True
+    for figure in figures:
+        figure.print()
+        met = met and figure.met
+    return 0 if met else 1

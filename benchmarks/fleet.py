@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.processes.fleet import (
     TIMEOUT_SECONDS,
     Answer,
@@ -48,10 +48,7 @@ def main() -> int:
     parser.add_argument("--modules", type=int, default=5)
     parser.add_argument("--users", type=int, default=40, help="number of clusters in which users change modules")
     parser.add_argument("--quiet-seconds", type=float, default=60.0)
-    figures = uvloop.run(_measure(parser.parse_args()))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(uvloop.run(_measure(parser.parse_args())))
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
@@ -216,7 +213,7 @@ def _difference(before: Answer, after: Answer) -> Answer:
 
 
 def _figure(name: str, unit: str, value: float, bar: str, *, met: bool) -> Figure:
-    return Figure(name=name, unit=unit, value=round(value, 2), peer="", peer_value=0, bar=bar, met=met)
+    return Figure(name=name, unit=unit, value=round(value, 2), bar=bar, met=met)
 
 
 if __name__ == "__main__":

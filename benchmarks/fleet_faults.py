@@ -25,7 +25,7 @@ import aiohttp
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _wait_until_in_sync
 from benchmarks.processes.fleet import (
     FleetProcess,
@@ -98,10 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kymas", type=int, default=1_000)
     parser.add_argument("--modules", type=int, default=1)
-    figures = uvloop.run(_measure(parser.parse_args()))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(uvloop.run(_measure(parser.parse_args())))
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
@@ -254,8 +251,6 @@ def _figure(name: str, seconds: float, most: float) -> Figure:
         name=f"fleet_faults: {name}",
         unit="s",
         value=round(seconds, 2),
-        peer="",
-        peer_value=0,
         bar=f"{most:g} s or less",
         met=seconds <= most,
     )

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _changes, _p99, _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import (
     LifecycleManagerProcess,
@@ -51,10 +51,7 @@ def main() -> int:
     parser.add_argument("--modules", type=int, default=1)
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=8)
-    figures = uvloop.run(_measure(parser.parse_args()))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(uvloop.run(_measure(parser.parse_args())))
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
@@ -144,9 +141,7 @@ async def _first_paint() -> float:
 
 
 def _figure(name: str, unit: str, value: float, most: float) -> Figure:
-    return Figure(
-        name=name, unit=unit, value=round(value, 3), peer="", peer_value=0, bar=f"{most:g} or less", met=value <= most
-    )
+    return Figure(name=name, unit=unit, value=round(value, 3), bar=f"{most:g} or less", met=value <= most)
 
 
 if __name__ == "__main__":

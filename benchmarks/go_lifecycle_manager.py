@@ -28,7 +28,7 @@ from urllib.parse import quote
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.processes.fleet import (
     Answer,
     FleetProcess,
@@ -136,9 +136,7 @@ def main() -> int:
         return 2
     go = uvloop.run(_measure(options, run_go))
     ours = uvloop.run(_measure(options, run_ours))
-    for figure in figures_of(go, ours, options):
-        figure.print()
-    return 0
+    return print_all(figures_of(go, ours, options))
 
 
 def figures_of(go: dict[str, Numbers], ours: dict[str, Numbers], options: argparse.Namespace) -> Iterator[Figure]:

@@ -43,7 +43,7 @@ from typing import Any
 import httpx
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
 from benchmarks.processes.fleet import (
     FleetProcess,
@@ -81,10 +81,7 @@ def main() -> int:
     named = {"all": ATTACKS, "none": ()}.get(options.attacks, options.attacks.split(","))
     if unknown := {*named} - {*ATTACKS}:
         parser.error(f"unknown attacks {sorted(unknown)}: expected all, none, or of {ATTACKS}")
-    figures = uvloop.run(_measure(options, named))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(uvloop.run(_measure(options, named)))
 
 
 @dataclass(frozen=True)
@@ -326,7 +323,7 @@ def _shown(milliseconds: list[float]) -> str:
 
 
 def _figure(name: str, unit: str, value: float, bar: str, *, met: bool) -> Figure:
-    return Figure(name=name, unit=unit, value=round(value, 2), peer="", peer_value=0, bar=bar, met=met)
+    return Figure(name=name, unit=unit, value=round(value, 2), bar=bar, met=met)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.api_decoding import kyma_document
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Resource
 from lifecycle_manager.process.crd_installation import apply_crds
 from lifecycle_manager_api import names
@@ -64,9 +64,7 @@ def main() -> int:
         server.wait()
     figures = [*_figures("get", gets, floor), *_figures("status", statuses, floor)]
     figures += [_help_figure("help", ("--help",)), _help_figure("completion", (), COMPLETION)]
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(figures)
 
 
 def _figures(command: str, runs: Sequence[Run], floor: float) -> Iterator[Figure]:

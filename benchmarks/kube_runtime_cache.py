@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.peers.comparing import at_most, compared, under
 from benchmarks.peers.programs import CONTROLLER_RUNTIME, KOPF, OURS, Program, Running, prepared, running
 from benchmarks.peers.stage import cluster_with_things
@@ -47,10 +47,7 @@ def main() -> int:
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     options = parser.parse_args()
     programs = prepared(peers=options.peers)
-    figures = _figures(uvloop.run(_measure(programs, options)))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(_figures(uvloop.run(_measure(programs, options))))
 
 
 async def _measure(programs: Sequence[Program], options: argparse.Namespace) -> dict[Program, Measured]:

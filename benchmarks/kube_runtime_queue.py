@@ -17,6 +17,7 @@ import time
 import msgspec
 import uvloop
 
+from benchmarks.figures import print_all
 from benchmarks.peers.comparing import compared, over
 from benchmarks.peers.controller_runtime_build import built_peer
 from benchmarks.peers.programs import OURS, prepared
@@ -40,10 +41,7 @@ def main() -> int:
             seconds.setdefault(name, []).append(value)
     rates = {name: options.keys / min(values) for name, values in seconds.items()}
     bar = over(BAR_KEYS_A_SECOND, "keys/s")
-    figures = list(compared("kube_runtime_queue", "keys/s", rates, default=bar))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(compared("kube_runtime_queue", "keys/s", rates, default=bar))
 
 
 async def _pass_keys(count: int) -> float:

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import uvloop
 
+from benchmarks.figures import print_all
 from benchmarks.peers.comparing import at_least, compared
 from benchmarks.peers.programs import CONTROLLER_RUNTIME, KOPF, Program, prepared, running
 from benchmarks.peers.stage import change_things, cluster_with_things
@@ -39,10 +40,7 @@ def main() -> int:
     options = parser.parse_args()
     rates = uvloop.run(_measure(prepared(peers=options.peers), options.things, options.rounds))
     bars = {KOPF: at_least(TIMES_KOPF), CONTROLLER_RUNTIME: at_least(TIMES_CONTROLLER_RUNTIME)}
-    figures = list(compared("kube_runtime_reconciles", "reconciles per CPU second", rates, bars))
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(compared("kube_runtime_reconciles", "reconciles per CPU second", rates, bars))
 
 
 async def _measure(programs: Sequence[Program], things: int, rounds: int) -> dict[Program, float]:

@@ -10,15 +10,14 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.processes.fleet import (
     TIMEOUT_SECONDS,
     FleetProcess,
@@ -46,20 +45,10 @@ def main() -> int:
     parser.add_argument("--kymas", type=int, default=500)
     options = parser.parse_args()
     options.modules = len((PLAIN, GOVERNED, FAILING))
-    return 0 if uvloop.run(_print(options)) else 1
+    return print_all(uvloop.run(_measure(options)))
 
 
-async def _print(options: argparse.Namespace) -> bool:
-    """Print each figure once it is known; return whether all bars were met."""
-    met = True
-    async with aclosing(_measure(options)) as figures:
-        async for figure in figures:
-            figure.print()
-            met = met and figure.met
-    return met
-
-
-async def _measure(options: argparse.Namespace) -> AsyncGenerator[Figure, None]:
+async def _measure(options: argparse.Namespace) -> list[Figure]:
     with TemporaryDirectory(prefix="rollout-") as text:
         folder = Path(text)
         async with AsyncExitStack() as stack:
@@ -77,7 +66,7 @@ async def _measure(options: argparse.Namespace) -> AsyncGenerator[Figure, None]:
             await _govern(fleet, GOVERNED, rules)
             await manager.wait_until_idle()
             governed = await _cpu_of(manager, _new_version(fleet, GOVERNED))
-            yield Figure(
+            cpu = Figure(
                 name="rollout_cpu",
                 unit="s",
                 value=round(governed, 2),
@@ -87,8 +76,7 @@ async def _measure(options: argparse.Namespace) -> AsyncGenerator[Figure, None]:
                 met=governed <= 1.3 * plain,
             )
             await _govern(fleet, FAILING, rules)
-            for figure in await _halt(fleet, options.kymas):
-                yield figure
+            return [cpu, *await _halt(fleet, options.kymas)]
 
 
 async def _govern(fleet: FleetProcess, module: str, rules: dict[str, str]) -> None:
@@ -121,13 +109,11 @@ async def _halt(fleet: FleetProcess, kymas: int) -> list[Figure]:
     seconds, more = end["halted_at"] - end["crossed_at"], end["updated_after"]
     allowed = -(-kymas // WAVES * MAX_CONCURRENT // 100)
     return [
-        Figure(name="halt", unit="s", value=round(seconds, 2), peer="", peer_value=0, bar="5 s", met=seconds <= 5),
+        Figure(name="halt", unit="s", value=round(seconds, 2), bar="5 s", met=seconds <= 5),
         Figure(
             name="updated_after_halt",
             unit="clusters",
             value=more,
-            peer="",
-            peer_value=0,
             bar=f"at most {allowed}, those of one wave at a time",
             met=more <= allowed,
         ),

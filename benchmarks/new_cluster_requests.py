@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from kube_runtime import Controller, Manager, Priority, Resource
 from kube_runtime.controller.causes import NO_CAUSES, Causes
 from lifecycle_manager.app import lifecycle_manager
@@ -216,8 +216,6 @@ def _figure(side: str, counted: Counter[str], expected: dict[str, int]) -> Figur
         name=f"new_cluster_requests_{side}",
         unit="requests",
         value=sum(counted.values()),
-        peer="",
-        peer_value=0,
         bar=f"of no kind more than expected, which are {bound}",
         met=not more,
     )
@@ -225,10 +223,7 @@ def _figure(side: str, counted: Counter[str], expected: dict[str, int]) -> Figur
 
 def main() -> int:
     """Count and print the figures; return 1 if there are more requests of a kind than expected."""
-    figures = asyncio.run(_measure())
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(asyncio.run(_measure()))
 
 
 if __name__ == "__main__":

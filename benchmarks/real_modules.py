@@ -68,8 +68,6 @@ async def _measure(manifest: RealManifest) -> list[Figure]:
         name=f"real_module_{manifest.name}_quiet_writes",
         unit="writes",
         value=writes,
-        peer="",
-        peer_value=0,
         bar="none",
         met=writes == 0,
     )

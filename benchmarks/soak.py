@@ -31,7 +31,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from kyma_demo import names
 from kyma_demo.environment import infrastructure, open_environment
 from kyma_demo.programs import Programs
@@ -76,10 +76,7 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=4, help="number of edits at the same time")
     parser.add_argument("--interval", type=float, default=5.0, help="seconds between two samples")
     samples = uvloop.run(_soak(parser.parse_args()))
-    figures = evaluate(samples)
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all(evaluate(samples))
 
 
 def evaluate(samples: Sequence[Sample]) -> list[Figure]:
@@ -194,7 +191,7 @@ async def _sample(programs: Programs, edits: Edits, options: argparse.Namespace)
 
 
 def _figure(name: str, unit: str, value: float, bar: str, *, met: bool) -> Figure:
-    return Figure(name=name, unit=unit, value=round(value, 3), peer="", peer_value=0, bar=bar, met=met)
+    return Figure(name=name, unit=unit, value=round(value, 3), bar=bar, met=met)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from unittest.mock import patch
 import uvloop
 from opentelemetry.sdk.trace import SpanProcessor
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, print_all
 from benchmarks.klm import kubeconfig
 from kube_runtime import (
     Client,
@@ -96,10 +96,7 @@ def main() -> int:
             taken = uvloop.run(_measure(f"{address}/clusters/cluster-0", options.rounds, options.keys))
         finally:
             server.terminate()
-    figures = [_figure(variant, bar, taken[variant]) for variant, bar in (("off", OFF_BAR), ("on", ON_BAR))]
-    for figure in figures:
-        figure.print()
-    return 0 if all(figure.met for figure in figures) else 1
+    return print_all([_figure(variant, bar, taken[variant]) for variant, bar in (("off", OFF_BAR), ("on", ON_BAR))])
 
 
 def _figure(variant: str, bar: float, pairs: list[Pair]) -> Figure:

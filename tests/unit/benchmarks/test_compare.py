@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 
 from benchmarks import compare
-from benchmarks.document import BenchFigure, Document, Machine
+from benchmarks.document import Document, Machine
+from benchmarks.figures import Figure
 
 MACHINE = Machine(processor="Xeon", cores=2, memory_mb=16_000, system="Linux 6", load=0.5)
 
 
-def document(*figures: BenchFigure, machine: Machine = MACHINE, python: str = "3.11.7") -> Document:
+def document(*figures: Figure, machine: Machine = MACHINE, python: str = "3.11.7") -> Document:
     return Document(
         began="2026-01-02T030405Z",
         commit="abc",
@@ -24,12 +25,12 @@ def document(*figures: BenchFigure, machine: Machine = MACHINE, python: str = "3
     )
 
 
-def figure(name: str, value: float, *, ratio: float | None = None, met: bool | None = True) -> BenchFigure:
-    return BenchFigure(name=name, unit="ms", value=value, ratio=ratio, met=met, program="fleet")
+def figure(name: str, value: float, *, peer: float = 0, met: bool = True) -> Figure:
+    return Figure(name=name, unit="ms", value=value, peer_value=peer, bar="", met=met, program="fleet")
 
 
 def test_ratios_divide_the_new_run_by_the_old() -> None:
-    (row,) = compare.compare(document(figure("a", 10, ratio=2.0)), document(figure("a", 15, ratio=1.0)))
+    (row,) = compare.compare(document(figure("a", 10, peer=5)), document(figure("a", 15, peer=15)))
 
     assert (row.name, row.ratio, row.peer_ratio) == ("fleet: a", 1.5, 0.5)
 

@@ -18,12 +18,6 @@ def test_figures_are_read_from_what_a_program_prints() -> None:
     ]
 
 
-def test_figure_without_peer_and_bar_is_read() -> None:
-    (figure,) = read_figures(['{"name":"a","unit":"ms","value":1,"bar":null,"met":null,"changes":5}'], "reach")
-
-    assert (figure.bar, figure.met, figure.ratio) == (None, None, None)
-
-
 def test_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     document = Document(
         began="2026-01-02T030405Z",
