@@ -5,12 +5,9 @@ written to the clusters by others to `writes.jsonl`. Run by `benchmarks.day`, th
 """
 
 import argparse
-import asyncio
 import base64
 import gc
-import json
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +20,7 @@ from benchmarks.day.cluster_rules import Awaited, Observer, WithoutFeature, Work
 from benchmarks.day.documents import OPTIONAL, region_of
 from benchmarks.day.watchers import FleetWatcher
 from benchmarks.processes.fleet_documents import API, MERGE, THINGS, Document
-from benchmarks.processes.output import write_line
+from benchmarks.processes.output import obey, write_line
 from benchmarks.processes.server_tls import server_tls
 from kube_simulation import Delay, NeverAnswer, Rule, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager_api import Watched, WatchedGvk, names
@@ -80,11 +77,6 @@ class DayClusters:
     optional: str = OPTIONAL
     """The module that users add and remove."""
     module_share: float = MODULE_SHARE
-
-    def execute(self, command: Document) -> Document:
-        """Execute a command, and return the answer."""
-        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
-        return do(**command)
 
     def _join(self, name: str, number: int) -> Document:
         """Create a cluster, and return its kubeconfig."""
@@ -251,10 +243,7 @@ async def serve(options: argparse.Namespace, kind: Callable[..., DayClusters] = 
         gc.freeze()
         gc.set_threshold(200_000, 20, 100)  # a full collection takes seconds here, and would delay the answers
         write_line({"kubeconfig": {}, "kubeconfigs": []})
-        reader = asyncio.StreamReader(limit=2**26)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            write_line(clusters.execute(json.loads(line)))
+        await obey(clusters)
 
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:

@@ -6,11 +6,9 @@ by `benchmarks.takeover`.
 """
 
 import argparse
-import asyncio
 import gc
 import itertools
 import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from benchmarks.processes.fleet_documents import API, MERGE
-from benchmarks.processes.output import write_line
+from benchmarks.processes.output import obey, write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from kyma_certs import KeyPair
 from kyma_takeover import marks
@@ -110,11 +108,6 @@ class FormerFleet:
         self.issued = Certificates.issue()
         self.leaves = {each.name: self.issued.leaf(each.name) for each in self.skrs}
         self._uids = itertools.count(1)
-
-    def execute(self, command: Document) -> Document:
-        """Execute a command, and return the answer."""
-        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
-        return do(**command)
 
     def leave_behind(self) -> None:
         """Restore what the former version left in the control plane and in each cluster."""
@@ -255,10 +248,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         fleet.leave_behind()
         gc.disable()  # it takes seconds here, and would count as a pause of the measured process
         write_line({"kubeconfig": fleet.kcp.kubeconfig, "kubeconfigs": []})
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            write_line(fleet.execute(json.loads(line)))
+        await obey(fleet)
 
 
 def main() -> None:

@@ -10,16 +10,13 @@ file with their kubeconfigs to the first process.
 """
 
 import argparse
-import asyncio
 import base64
 import gc
 import itertools
-import json
 import os
-import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -48,7 +45,7 @@ from benchmarks.processes.fleet_rules import (
     Reviewer,
     ThingOperator,
 )
-from benchmarks.processes.output import write_line
+from benchmarks.processes.output import obey, write_line
 from benchmarks.processes.server_tls import server_tls
 from benchmarks.processes.simulated_watchers import SimulatedWatcher
 from kube_simulation import (
@@ -111,11 +108,6 @@ class Fleet:
         if self.ca:
             config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(self.ca).decode()
         return config
-
-    def execute(self, command: Document) -> Document:
-        """Execute a command, and return the answer."""
-        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
-        return do(**command)
 
     def _set_up(
         self, modules: int, layers: Layers, kubeconfigs: Sequence[Document], here: int, *, configured: bool, alike: bool
@@ -367,10 +359,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         gc.disable()
         kubeconfigs = [skr.kubeconfig for skr in fleet.skrs.values()] if kymas.start else []
         write_line({"kubeconfig": fleet.kubeconfig(fleet.kcp), "kubeconfigs": kubeconfigs})
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            write_line(fleet.execute(json.loads(line)))
+        await obey(fleet)
 
 
 def main() -> None:

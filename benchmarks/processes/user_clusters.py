@@ -6,17 +6,14 @@ or reports an awaited Deployment: `{"applied": ["kyma-7", "module"], "at": 12.5}
 """
 
 import argparse
-import asyncio
 import gc
-import json
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.processes.fleet_documents import API, MERGE
-from benchmarks.processes.output import write_line
+from benchmarks.processes.output import obey, write_line
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
 from lifecycle_manager_api import names
 from tests.takeover_from_go.played import status_of
@@ -78,11 +75,6 @@ class UserClusters:
             cluster.add_rule(self.requests)
             cluster.add_rule(Workloads(cluster, self._applied))
 
-    def execute(self, command: Document) -> Document:
-        """Execute a command, and return the answer."""
-        do: Callable[..., Document] = getattr(self, f"_{command.pop('do')}")
-        return do(**command)
-
     def _applied(self, cluster: str, module: str) -> None:
         if (cluster, module) in self.awaited:
             self.awaited.discard((cluster, module))
@@ -107,10 +99,7 @@ async def serve(kymas: list[str]) -> None:
         clusters = UserClusters(simulation, kymas)
         gc.disable()  # it takes seconds here, and would count as a pause of the measured process
         write_line({"kubeconfig": {}, "kubeconfigs": [each.kubeconfig for each in clusters.clusters.values()]})
-        reader = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
-            write_line(clusters.execute(json.loads(line)))
+        await obey(clusters)
 
 
 def main() -> None:
