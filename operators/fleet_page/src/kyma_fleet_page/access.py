@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from kube_runtime import SYSTEM_CLOCK, Client, Clock, Resource
 from lifecycle_manager.contract.resources import KYMAS
@@ -117,23 +117,6 @@ class Access:
         while len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return answer
-
-
-class _InNamespace(Protocol):
-    @property
-    def metadata(self) -> Any: ...
-
-
-Part = TypeVar("Part", bound=_InNamespace)
-
-
-async def visible(parts: tuple[Part, ...], resource: Resource[Any], may_list: MayList) -> tuple[Part, ...]:
-    """Return the objects of a kind that a user may list. Raises KubeError."""
-    namespaces = {each.metadata.namespace for each in parts}
-    if not namespaces or await may_list(resource, ALL_NAMESPACES):
-        return parts
-    shown = {each for each in namespaces if await may_list(resource, each)}
-    return tuple(each for each in parts if each.metadata.namespace in shown)
 
 
 def _digest(token: str) -> bytes:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_fields
 
@@ -18,7 +18,7 @@ from kyma_fleet.explanation.reading import MAX_SELECTED, read_documents, read_ev
 from kyma_fleet.explanation.tree import Node, tree_of
 from kyma_fleet.problems import SECRETS as NEEDS_SECRETS
 from kyma_fleet.problems import Problem
-from kyma_fleet_page.access import ALL_NAMESPACES, MayList, visible
+from kyma_fleet_page.access import ALL_NAMESPACES, MayList
 from lifecycle_manager.contract.fleet import GOOD, WORST_FIRST
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import (
@@ -71,6 +71,9 @@ class Explanation:
     commands: Sequence[str] = ()
     hidden: Sequence[str] = ()
     since: Mapping[str, datetime] = field(default_factory=dict)
+
+
+_Part = TypeVar("_Part", Manifest, ModuleConfig, SyncResource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +198,29 @@ class Clusters:
         )
 
     async def _visible_parts(self, name: str, may_list: MayList) -> _Parts:
+        hidden: list[str] = []
+
+        async def visible(parts: tuple[_Part, ...], resource: Resource[Any]) -> tuple[_Part, ...]:
+            shown = tuple([each for each in parts if await _may_see(resource, each.metadata.namespace, may_list)])
+            if len(shown) < len(parts):
+                hidden.append(resource.kind)
+            return shown
+
         every = self._parts(name)
-        manifests = await visible(every.manifests, MANIFESTS, may_list)
-        configs = await visible(every.configs, MODULE_CONFIGS, may_list)
-        sync_resources = await visible(every.sync_resources, SYNC_RESOURCES, may_list)
-        counts = (
-            (MANIFESTS.kind, len(every.manifests) - len(manifests)),
-            (MODULE_CONFIGS.kind, len(every.configs) - len(configs)),
-            (SYNC_RESOURCES.kind, len(every.sync_resources) - len(sync_resources)),
+        return _Parts(
+            await visible(every.manifests, MANIFESTS),
+            await visible(every.configs, MODULE_CONFIGS),
+            await visible(every.sync_resources, SYNC_RESOURCES),
+            tuple(hidden),
         )
-        return _Parts(manifests, configs, sync_resources, tuple(kind for kind, hidden in counts if hidden))
 
 
 async def _is_visible(document: JsonObject, may_list: MayList) -> bool:
     resource = next((each for each in (KYMAS, *PARTS) if each.kind == document["kind"]), None)
-    if resource is None:
-        return False
-    namespace = str(document["metadata"].get("namespace", ""))
+    return resource is not None and await _may_see(resource, document["metadata"].get("namespace", ""), may_list)
+
+
+async def _may_see(resource: Resource[Any], namespace: str, may_list: MayList) -> bool:
     return await may_list(resource, ALL_NAMESPACES) or await may_list(resource, namespace)
 
 
