@@ -1,7 +1,6 @@
 """The command `run`, of `kyma-module-manager` and of `klm module`."""
 
 import socket
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +16,6 @@ def run(
     namespace: Annotated[
         str, typer.Option(envvar="MODULE_MANAGER_NAMESPACE", help="Namespace of the ModuleConfigs.")
     ] = "kcp-system",
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Start again when a Python or YAML file of this folder changes.")
-    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Reconcile all ModuleConfigs once, then exit.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects instead of writing them.")] = False,
     health_address: Annotated[
@@ -89,11 +85,6 @@ def run(
     ] = None,
 ) -> None:
     """Run a manager against a control plane until SIGTERM or Ctrl-C."""
-    if reload:
-        from kyma_module_manager.reloading import run_reloading
-
-        again = [sys.executable, *(each for each in sys.argv if each != "--reload")]
-        raise typer.Exit(run_reloading(again, Path.cwd()))
     from kyma_diagnostics.logs import configure_logs
     from kyma_diagnostics.tracing import TracingOptions, TracingUnavailable, endpoint_of, tracing
     from kyma_module_manager.running import run_manager
