@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube_runtime import Client, KindUnknown, NotFound, dump_yaml
+from lifecycle_manager_api import names
 from tests.kinds import CRDS
 from tests.takeover_from_go.played import LONG_AGO
 from tests.takeover_from_go.recordings import FOLDER as RECORDING
@@ -53,11 +54,15 @@ def is_requested() -> bool:
 
 async def recording_of(clusters: Mapping[str, Client], registry: str) -> dict[str, str]:
     """Return all objects of clusters as text, by the file of each. `registry` is the address of the run's modules."""
-    found = {
-        f"{name}/{name_of(each)}.yaml": each for name, cluster in clusters.items() for each in await objects_of(cluster)
-    }
+    found = {file_of(name, each): each for name, cluster in clusters.items() for each in await objects_of(cluster)}
     own = {each["metadata"]["uid"]: uid_in(file) for file, each in found.items()} | {registry: REGISTRY}
     return {file: anonymous(dump_yaml(lasting(each)), own) for file, each in sorted(found.items())}
+
+
+def file_of(cluster: str, document: Document) -> str:
+    """Return the file of an object. The CRDs of the catalog are alike in all user clusters, and have one."""
+    is_alike = document["kind"] == "CustomResourceDefinition" and document["spec"]["group"] == names.GROUP
+    return f"{cluster.partition('-')[0] if is_alike else cluster}/{name_of(document)}.yaml"
 
 
 def uid_in(file: str) -> str:

@@ -33,9 +33,13 @@ OF_THE_SERVER = frozenset(
 
 
 def recorded(cluster: str, *kinds: str, belonging_to: str = "") -> list[Document]:
-    """Return the objects of a cluster (kcp, skr-1, skr-2) of these kinds, in the order of the kinds, or all."""
-    files = [file for kind in kinds or ("*",) for file in sorted((FOLDER / cluster).glob(f"{kind}__*.yaml"))]
-    return [_read(file) for file in files if belonging_to in file.stem]
+    """Return the objects of a cluster (kcp, skr-1, skr-2) of these kinds, in the order of the kinds, or all.
+
+    What both user clusters have alike is in the folder skr.
+    """
+    folders = [FOLDER / each for each in (cluster, cluster.partition("-")[0])]
+    found = ({file.name: file for each in folders for file in each.glob(f"{kind}__*.yaml")} for kind in kinds or ("*",))
+    return [_read(files[name]) for files in found for name in sorted(files) if belonging_to in files[name].stem]
 
 
 def the(cluster: str, kind: str, name: str) -> Document:
