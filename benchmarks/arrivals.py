@@ -10,21 +10,18 @@ Run by `python -m benchmarks.arrivals [--kymas 50] [--arriving 240] [--rate 5] [
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import uvloop
 
 from benchmarks.figures import Figure, print_all
 from benchmarks.fleet import _wait_until_in_sync, _wait_until_settled
-from benchmarks.processes.fleet import cpu_of, run_fleet, run_replicas, serve_layers
+from benchmarks.processes.fleet import cpu_of, open_fleet, run_replicas
 
 RATIO_BAR = 1.15
 
@@ -69,12 +66,9 @@ async def _measure(options: argparse.Namespace, load: Load) -> float:
     """Return the milliseconds of CPU that all replicas take for one Kyma that arrives."""
     arriving = round(options.arriving * load.rate / options.rate)
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="arrivals-")))
-        layers = await stack.enter_async_context(serve_layers(folder))
         given = argparse.Namespace(kymas=options.kymas + arriving, modules=options.modules)
-        fleet = await stack.enter_async_context(run_fleet(given, layers, f"--arriving={arriving}"))
-        kubeconfig = folder / "kcp.kubeconfig"
-        kubeconfig.write_text(json.dumps(fleet.kubeconfig))
+        opening = open_fleet(given, f"--arriving={arriving}")
+        fleet, kubeconfig, folder = await stack.enter_async_context(opening)
         managers = await stack.enter_async_context(run_replicas(kubeconfig, folder, load.replicas))
 
         async def rest() -> None:

@@ -8,14 +8,12 @@ Run by `python -m benchmarks.canaries [--kymas 300] [--replicas 1] [--klm PATH]`
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import uvloop
 
@@ -26,9 +24,8 @@ from benchmarks.processes.fleet import (
     FleetProcess,
     LifecycleManagerProcess,
     cpu_of,
-    run_fleet,
+    open_fleet,
     run_replicas,
-    serve_layers,
 )
 from benchmarks.profiling.flame_graph import record
 from kyma_local.ports import free_port
@@ -69,12 +66,8 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
     programs = [OURS, options.klm] if options.klm else [OURS]
     quiet: dict[str, float] = {}
     found: dict[str, list[float]] = {program: [] for program in programs}
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="canaries-")))
-        layers = await stack.enter_async_context(serve_layers(folder))
-        fleet = await stack.enter_async_context(run_fleet(options, layers, "--tls"))
-        kubeconfig, port = folder / "kcp.kubeconfig", free_port()
-        kubeconfig.write_text(json.dumps(fleet.kubeconfig))
+    async with open_fleet(options, "--tls") as (fleet, kubeconfig, folder):
+        port = free_port()
 
         def running(program: str, *more: str) -> AbstractAsyncContextManager[list[LifecycleManagerProcess]]:
             """Run the replicas of a program. The events of all Watchers arrive at the first."""

@@ -11,13 +11,10 @@ the full fleet.
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 import time
 from contextlib import AsyncExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import uvloop
@@ -30,9 +27,8 @@ from benchmarks.processes.fleet import (
     LifecycleManagerProcess,
     User,
     create_users,
-    run_fleet,
+    open_fleet,
     run_lifecycle_manager,
-    serve_layers,
 )
 from benchmarks.processes.fleet_documents import MODULES, VERSIONS
 from kyma_local.ports import free_port
@@ -53,42 +49,36 @@ def main() -> int:
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
     figures: list[Figure] = []
-    with TemporaryDirectory(prefix="fleet-") as text:
-        folder = Path(text)
-        async with AsyncExitStack() as stack:
-            layers = await stack.enter_async_context(serve_layers(folder))
-            fleet = await stack.enter_async_context(run_fleet(options, layers))
-            kubeconfig = folder / "kcp.kubeconfig"
-            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-            port = free_port()
+    async with AsyncExitStack() as stack:
+        fleet, kubeconfig, folder = await stack.enter_async_context(open_fleet(options))
+        port = free_port()
 
-            began = time.perf_counter()
-            async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
-                await _wait_until_in_sync(fleet, manager)
-                seconds = time.perf_counter() - began
-                await _wait_until_settled(fleet)
-                figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
-                figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
-                users = await create_users(fleet, options, port, stack)
-                print(f"start: {seconds:.1f} s, {await fleet.do('detail')}", file=sys.stderr)
+        began = time.perf_counter()
+        async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
+            await _wait_until_in_sync(fleet, manager)
+            seconds = time.perf_counter() - began
+            await _wait_until_settled(fleet)
+            figures.append(_figure("fleet_start", "s", seconds, "none given", met=True))
+            figures.append(_figure("fleet_start_cpu", "s", manager.cpu_seconds(), "none given", met=True))
+            users = await create_users(fleet, options, port, stack)
+            print(f"start: {seconds:.1f} s, {await fleet.do('detail')}", file=sys.stderr)
 
-            before = await fleet.do("begin_round")
-            began = time.perf_counter()
-            async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
-                await manager.wait_until_ready()
-                changing = asyncio.create_task(_changes(fleet, users, 4))
-                await _wait_until_reconciled(fleet, options.kymas)
-                resync = time.perf_counter() - began
-                during = await changing
-                after = await fleet.do("counts")
-                figures.append(_figure("fleet_resync", "s", resync, "20 s or less", met=resync <= 20))
-                figures.append(_figure("fleet_resync_cpu", "s", manager.cpu_seconds(), "none given", met=True))
-                writes = (await fleet.do("writes", beyond=len(users)))["writes"]
-                print(f"resync: {_difference(before, after)}, {await fleet.do('detail')}", file=sys.stderr)
-                figures += await _with_a_quiet_fleet(fleet, manager, users, during, options)
-                unchanged = "none to clusters where no user changes anything"
-                figures.append(_figure("fleet_resync_writes", "writes", writes, unchanged, met=writes == 0))
-            await stack.aclose()
+        before = await fleet.do("begin_round")
+        began = time.perf_counter()
+        async with run_lifecycle_manager(kubeconfig, port, folder) as manager:
+            await manager.wait_until_ready()
+            changing = asyncio.create_task(_changes(fleet, users, 4))
+            await _wait_until_reconciled(fleet, options.kymas)
+            resync = time.perf_counter() - began
+            during = await changing
+            after = await fleet.do("counts")
+            figures.append(_figure("fleet_resync", "s", resync, "20 s or less", met=resync <= 20))
+            figures.append(_figure("fleet_resync_cpu", "s", manager.cpu_seconds(), "none given", met=True))
+            writes = (await fleet.do("writes", beyond=len(users)))["writes"]
+            print(f"resync: {_difference(before, after)}, {await fleet.do('detail')}", file=sys.stderr)
+            figures += await _with_a_quiet_fleet(fleet, manager, users, during, options)
+            unchanged = "none to clusters where no user changes anything"
+            figures.append(_figure("fleet_resync_writes", "writes", writes, unchanged, met=writes == 0))
     return figures
 
 

@@ -11,7 +11,6 @@ Run by `python -m benchmarks.fleet_faults [--kymas 1000]`. It takes some minutes
 import argparse
 import asyncio
 import base64
-import json
 import resource
 import sys
 import time
@@ -19,7 +18,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import aiohttp
 import httpx
@@ -30,9 +28,8 @@ from benchmarks.fleet import _wait_until_in_sync
 from benchmarks.processes.fleet import (
     FleetProcess,
     LifecycleManagerProcess,
-    run_fleet,
+    open_fleet,
     run_lifecycle_manager,
-    serve_layers,
 )
 from benchmarks.processes.fleet_documents import VERSIONS, kyma_name
 from benchmarks.processes.fleet_pages import load, text_of
@@ -102,13 +99,11 @@ def main() -> int:
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
-    with TemporaryDirectory(prefix="fleet-faults-") as text:
-        folder = Path(text)
-        async with serve_layers(folder) as layers, run_fleet(options, layers) as fleet:
-            kubeconfig = folder / "kcp.kubeconfig"
-            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-            async with _running(fleet, kubeconfig, folder) as (kcp, watchers, page):
-                return await _find_all(fleet, kcp, watchers, page, kubeconfig)
+    async with (
+        open_fleet(options) as (fleet, kubeconfig, folder),
+        _running(fleet, kubeconfig, folder) as (kcp, watchers, page),
+    ):
+        return await _find_all(fleet, kcp, watchers, page, kubeconfig)
 
 
 @asynccontextmanager

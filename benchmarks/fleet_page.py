@@ -9,13 +9,11 @@ Run by `python -m benchmarks.fleet_page [--kymas 300] [--rounds 8]`.
 
 import argparse
 import asyncio
-import json
 import statistics
 import sys
 import time
 from contextlib import AsyncExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import uvloop
@@ -25,9 +23,8 @@ from benchmarks.fleet import _changes, _p99, _wait_until_in_sync, _wait_until_se
 from benchmarks.processes.fleet import (
     LifecycleManagerProcess,
     create_users,
-    run_fleet,
+    open_fleet,
     run_lifecycle_manager,
-    serve_layers,
     wait_for_endpoint,
 )
 from benchmarks.processes.fleet_pages import load, open_pages
@@ -56,34 +53,29 @@ def main() -> int:
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
     paint = await _first_paint()
-    with TemporaryDirectory(prefix="fleet-page-") as text:
-        folder = Path(text)
-        async with AsyncExitStack() as stack:
-            layers = await stack.enter_async_context(serve_layers(folder))
-            fleet = await stack.enter_async_context(run_fleet(options, layers))
-            kubeconfig = folder / "kcp.kubeconfig"
-            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-            port, page_port = free_port(), free_port()
-            more = (f"--ui-bind-address=127.0.0.1:{page_port}",)
-            manager = await stack.enter_async_context(run_lifecycle_manager(kubeconfig, port, folder, more=more))
-            await _wait_until_in_sync(fleet, manager)
-            await _wait_until_settled(fleet)
-            await wait_for_endpoint(port)
-            users = await create_users(fleet, options, port, stack)
-            await _changes(fleet, users, 1)
-            alone: list[float] = []
-            beside: list[float] = []
-            shares: dict[bool, list[float]] = {False: [], True: []}
-            memory = _memory(manager)
-            for _ in range(options.rounds):
-                for milliseconds, number in ((alone, 0), (beside, PAGES)):
-                    async with open_pages(f"http://127.0.0.1:{page_port}", number):
-                        cpu, began = manager.cpu_seconds(), time.perf_counter()
-                        milliseconds.extend(await _changes(fleet, users, 1))
-                        spent = manager.cpu_seconds() - cpu
-                        shares[bool(number)].append(100 * spent / (time.perf_counter() - began))
-            grown = _memory(manager) - memory
-            idle = [await _idle_share(manager, page_port, number) for number in (0, PAGES)]
+    async with AsyncExitStack() as stack:
+        fleet, kubeconfig, folder = await stack.enter_async_context(open_fleet(options))
+        port, page_port = free_port(), free_port()
+        more = (f"--ui-bind-address=127.0.0.1:{page_port}",)
+        manager = await stack.enter_async_context(run_lifecycle_manager(kubeconfig, port, folder, more=more))
+        await _wait_until_in_sync(fleet, manager)
+        await _wait_until_settled(fleet)
+        await wait_for_endpoint(port)
+        users = await create_users(fleet, options, port, stack)
+        await _changes(fleet, users, 1)
+        alone: list[float] = []
+        beside: list[float] = []
+        shares: dict[bool, list[float]] = {False: [], True: []}
+        memory = _memory(manager)
+        for _ in range(options.rounds):
+            for milliseconds, number in ((alone, 0), (beside, PAGES)):
+                async with open_pages(f"http://127.0.0.1:{page_port}", number):
+                    cpu, began = manager.cpu_seconds(), time.perf_counter()
+                    milliseconds.extend(await _changes(fleet, users, 1))
+                    spent = manager.cpu_seconds() - cpu
+                    shares[bool(number)].append(100 * spent / (time.perf_counter() - began))
+        grown = _memory(manager) - memory
+        idle = [await _idle_share(manager, page_port, number) for number in (0, PAGES)]
     for name, milliseconds in (("without pages", alone), (f"beside {PAGES}", beside)):
         print(
             f"{name}: median {statistics.median(milliseconds):.1f} ms, p99 {_p99(milliseconds):.1f}, "

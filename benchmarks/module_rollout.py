@@ -8,11 +8,8 @@ Run by `python -m benchmarks.module_rollout [--kymas 500]`.
 
 import argparse
 import asyncio
-import json
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvloop
@@ -22,9 +19,8 @@ from benchmarks.processes.fleet import (
     TIMEOUT_SECONDS,
     FleetProcess,
     LifecycleManagerProcess,
-    run_fleet,
+    open_fleet,
     run_lifecycle_manager,
-    serve_layers,
 )
 from benchmarks.processes.fleet_documents import MODULES, VERSIONS
 from kyma_local.ports import free_port
@@ -49,34 +45,29 @@ def main() -> int:
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
-    with TemporaryDirectory(prefix="rollout-") as text:
-        folder = Path(text)
-        async with AsyncExitStack() as stack:
-            layers = await stack.enter_async_context(serve_layers(folder))
-            fleet = await stack.enter_async_context(run_fleet(options, layers, "--alike"))
-            kubeconfig = folder / "kcp.kubeconfig"
-            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-            run = run_lifecycle_manager(kubeconfig, free_port(), folder)
-            manager = await stack.enter_async_context(run)
-            await _until(fleet, "in_sync", lambda seen: seen["in_sync"] >= seen["of"])
-            await manager.wait_until_idle()
-            plain = await _cpu_of(manager, _new_version(fleet, PLAIN))
-            share = f"{MAX_CONCURRENT}%"
-            rules = {"maxConcurrent": share, "maxFailures": "1%", "soak": "0s"}
-            await _govern(fleet, GOVERNED, rules)
-            await manager.wait_until_idle()
-            governed = await _cpu_of(manager, _new_version(fleet, GOVERNED))
-            cpu = Figure(
-                name="rollout_cpu",
-                unit="s",
-                value=round(governed, 2),
-                peer="a new version without waves",
-                peer_value=round(plain, 2),
-                bar="1.3 times the peer",
-                met=governed <= 1.3 * plain,
-            )
-            await _govern(fleet, FAILING, rules)
-            return [cpu, *await _halt(fleet, options.kymas)]
+    async with AsyncExitStack() as stack:
+        fleet, kubeconfig, folder = await stack.enter_async_context(open_fleet(options, "--alike"))
+        run = run_lifecycle_manager(kubeconfig, free_port(), folder)
+        manager = await stack.enter_async_context(run)
+        await _until(fleet, "in_sync", lambda seen: seen["in_sync"] >= seen["of"])
+        await manager.wait_until_idle()
+        plain = await _cpu_of(manager, _new_version(fleet, PLAIN))
+        share = f"{MAX_CONCURRENT}%"
+        rules = {"maxConcurrent": share, "maxFailures": "1%", "soak": "0s"}
+        await _govern(fleet, GOVERNED, rules)
+        await manager.wait_until_idle()
+        governed = await _cpu_of(manager, _new_version(fleet, GOVERNED))
+        cpu = Figure(
+            name="rollout_cpu",
+            unit="s",
+            value=round(governed, 2),
+            peer="a new version without waves",
+            peer_value=round(plain, 2),
+            bar="1.3 times the peer",
+            met=governed <= 1.3 * plain,
+        )
+        await _govern(fleet, FAILING, rules)
+        return [cpu, *await _halt(fleet, options.kymas)]
 
 
 async def _govern(fleet: FleetProcess, module: str, rules: dict[str, str]) -> None:

@@ -20,8 +20,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import uvloop
 
@@ -31,9 +29,8 @@ from benchmarks.processes.fleet import (
     Answer,
     FleetProcess,
     cpu_of,
-    run_fleet,
+    open_fleet,
     run_replicas,
-    serve_layers,
 )
 
 OF_A_KYMA = frozenset({"Kyma", "Manifest", "Secret", "ModuleConfig", "SyncResource", "Event", "Lease"})
@@ -107,53 +104,48 @@ async def _measure_apart(options: argparse.Namespace, kymas: int, count: int) ->
 
 
 async def _measure(options: argparse.Namespace, kymas: int, replicas: int) -> Cost:
-    with TemporaryDirectory(prefix="scaling-") as text:
-        folder = Path(text)
-        async with AsyncExitStack() as stack:
-            layers = await stack.enter_async_context(serve_layers(folder))
-            given = argparse.Namespace(kymas=kymas, modules=options.modules)
-            fleet = await stack.enter_async_context(run_fleet(given, layers))
-            kubeconfig = folder / "kcp.kubeconfig"
-            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
-            before, stored = await fleet.do("counts"), _stored_bytes(await fleet.do("stored"))
-            began = time.monotonic()
-            managers = await stack.enter_async_context(run_replicas(kubeconfig, folder, replicas))
-            await _wait_until_in_sync(fleet, managers[0])
-            start_seconds = time.monotonic() - began
-            await _wait_until_settled(fleet)
-            start = _requests(before, await fleet.do("counts"))
-            start_cpu = cpu_of(managers)
-            for manager in managers:
-                await manager.wait_until_idle()
-            cpu, counted = cpu_of(managers), await fleet.do("counts")
-            await asyncio.sleep(options.quiet_seconds)
-            minutes = options.quiet_seconds / 60
-            quiet_cpu = (cpu_of(managers) - cpu) / minutes
-            quiet = _requests(counted, await fleet.do("counts"))
-            cpu, counted = cpu_of(managers), await fleet.do("counts")
-            bump_seconds = await _bump(fleet)
-            await _wait_until_settled(fleet)
-            for manager in managers:
-                await manager.wait_until_idle()
-            bump = _requests(counted, await fleet.do("counts"))
-            memory = [manager.peak_memory() for manager in managers]
-            return Cost(
-                kymas=kymas,
-                replicas=replicas,
-                start_seconds=start_seconds,
-                start_cpu_seconds=start_cpu,
-                start_kcp_requests=start[0],
-                start_skr_requests=start[1],
-                memory_mb=sum(memory),
-                max_replica_mb=max(memory),
-                stored_bytes=_stored_bytes(await _stored(fleet)) - stored,
-                quiet_cpu_seconds=quiet_cpu,
-                quiet_kcp_requests=quiet[0] / minutes,
-                bump_seconds=bump_seconds,
-                bump_cpu_seconds=cpu_of(managers) - cpu,
-                bump_kcp_requests=bump[0],
-                bump_skr_requests=bump[1],
-            )
+    async with AsyncExitStack() as stack:
+        given = argparse.Namespace(kymas=kymas, modules=options.modules)
+        fleet, kubeconfig, folder = await stack.enter_async_context(open_fleet(given))
+        before, stored = await fleet.do("counts"), _stored_bytes(await fleet.do("stored"))
+        began = time.monotonic()
+        managers = await stack.enter_async_context(run_replicas(kubeconfig, folder, replicas))
+        await _wait_until_in_sync(fleet, managers[0])
+        start_seconds = time.monotonic() - began
+        await _wait_until_settled(fleet)
+        start = _requests(before, await fleet.do("counts"))
+        start_cpu = cpu_of(managers)
+        for manager in managers:
+            await manager.wait_until_idle()
+        cpu, counted = cpu_of(managers), await fleet.do("counts")
+        await asyncio.sleep(options.quiet_seconds)
+        minutes = options.quiet_seconds / 60
+        quiet_cpu = (cpu_of(managers) - cpu) / minutes
+        quiet = _requests(counted, await fleet.do("counts"))
+        cpu, counted = cpu_of(managers), await fleet.do("counts")
+        bump_seconds = await _bump(fleet)
+        await _wait_until_settled(fleet)
+        for manager in managers:
+            await manager.wait_until_idle()
+        bump = _requests(counted, await fleet.do("counts"))
+        memory = [manager.peak_memory() for manager in managers]
+        return Cost(
+            kymas=kymas,
+            replicas=replicas,
+            start_seconds=start_seconds,
+            start_cpu_seconds=start_cpu,
+            start_kcp_requests=start[0],
+            start_skr_requests=start[1],
+            memory_mb=sum(memory),
+            max_replica_mb=max(memory),
+            stored_bytes=_stored_bytes(await _stored(fleet)) - stored,
+            quiet_cpu_seconds=quiet_cpu,
+            quiet_kcp_requests=quiet[0] / minutes,
+            bump_seconds=bump_seconds,
+            bump_cpu_seconds=cpu_of(managers) - cpu,
+            bump_kcp_requests=bump[0],
+            bump_skr_requests=bump[1],
+        )
 
 
 async def _stored(fleet: FleetProcess) -> Answer:

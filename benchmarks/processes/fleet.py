@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -150,13 +151,22 @@ async def serve_layers(folder: Path, versions: Sequence[str] = VERSIONS) -> Asyn
 
 
 @asynccontextmanager
-async def run_fleet(
-    options: argparse.Namespace, layers: Path, *more: str, program: str = "simulated_fleet"
-) -> AsyncIterator[FleetProcess]:
+async def run_fleet(options: argparse.Namespace, layers: Path, *more: str) -> AsyncIterator[FleetProcess]:
     """Run the process with the simulated clusters."""
     given = (f"--kymas={options.kymas}", f"--modules={options.modules}", f"--layers={layers}", *more)
-    async with run_controlled(program, *given) as fleet:
+    async with run_controlled("simulated_fleet", *given) as fleet:
         yield fleet
+
+
+@asynccontextmanager
+async def open_fleet(options: argparse.Namespace, *more: str) -> AsyncIterator[tuple[FleetProcess, Path, Path]]:
+    """Run simulated clusters with the layers of modules; yield them, the file of KCP's kubeconfig, and its folder."""
+    with TemporaryDirectory(prefix="fleet-") as text:
+        folder = Path(text)
+        async with serve_layers(folder) as layers, run_fleet(options, layers, *more) as fleet:
+            kubeconfig = folder / "kcp.kubeconfig"
+            kubeconfig.write_text(json.dumps(fleet.kubeconfig))
+            yield fleet, kubeconfig, folder
 
 
 @asynccontextmanager
