@@ -29,7 +29,8 @@ from kube_runtime import Applier, Client, InventoryEntry, KubernetesObject
 from kyma_local.clusters import LocalClusters
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager.module_installation.status import Seen, begun, installed
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
+from lifecycle_manager.module_installation.status import begun, installed
 from lifecycle_manager.process.crd_installation import apply_crds, apply_objects
 from lifecycle_manager_api import names
 from tests.modules import as_text, operator
@@ -127,9 +128,9 @@ async def _apply_recording(kcp: Client, skr: Client, module: str) -> float:
     intended = begun(created, entries)
     await write_status(kcp, MANIFESTS, created.metadata, intended, field_manager="recording")
     await _apply_bare(skr, documents)
-    view = Seen(tuple(entries))
-    outcome = installed(msgspec.structs.replace(created, status=intended), view, (), datetime.now(UTC))
-    await write_status(kcp, MANIFESTS, created.metadata, outcome, field_manager="recording")
+    applied = msgspec.structs.replace(created, status=intended)
+    seen = ManifestSnapshot(resource=applied, now=datetime.now(UTC), seconds=0.0, inventory=tuple(entries))
+    await write_status(kcp, MANIFESTS, created.metadata, installed(seen).status, field_manager="recording")
     return time.perf_counter() - began
 
 

@@ -9,9 +9,10 @@ from kube_runtime import SYSTEM_CLOCK, Causes, InventoryEntry, Request
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet
 from lifecycle_manager.module_installation.controller import ManifestReconciler
+from lifecycle_manager.module_installation.reading import ManagerView
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestSnapshot, ManifestState
-from lifecycle_manager.module_installation.status import ManagerView, unreachable
+from lifecycle_manager.module_installation.status import unreachable
 from lifecycle_manager.module_installation.steps import Upgrade
 from lifecycle_manager.module_sources import Source
 from lifecycle_manager.object_set.engine import ObjectSet

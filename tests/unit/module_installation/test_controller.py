@@ -20,7 +20,7 @@ from kube_simulation import ApiRequest, Refuse, Refused, Simulation
 from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
-from lifecycle_manager.module_installation import ending
+from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
@@ -650,7 +650,7 @@ async def test_module_that_is_managed_again_is_put_right(world: Modules) -> None
 async def test_manifest_is_orphaned_until_the_status_of_its_kyma_names_it(
     world: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "ORPHANED_AFTER", timedelta(0))
+    monkeypatch.setattr(statuses, "ORPHANED_AFTER", timedelta(0))
     await world.want([config_map("rose")])
     await world.reconcile()
     assert await world.state() == ("Error", "Orphaned")

@@ -7,17 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from kube_runtime import End, InventoryEntry, Readiness, Resource, Step
+from kube_runtime import ApplyResult, End, InventoryEntry, ObjectOutcome, Readiness, Resource, Step
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_installation import rules
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.logins import selector_of
 from lifecycle_manager.module_installation.managers import managers_of
-from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
+from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr, default_cr
 from lifecycle_manager.module_installation.plan import plan as plan_of
-from lifecycle_manager.module_installation.reading import KindObject
+from lifecycle_manager.module_installation.reading import KindObject, ManagerView
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, affected_part
-from lifecycle_manager.module_installation.status import CrView, ManagerView, Seen
 from lifecycle_manager.module_installation.steps import (
     CheckManagersMissing,
     DeleteObjects,
@@ -230,11 +229,15 @@ def manager(state: Any = "Current", message: str = "") -> ManagerView:
     return ManagerView("Deployment garden", Readiness(state, message))
 
 
-def seen(**given: Any) -> Seen:
-    return Seen((DEPLOYMENT,), **given)
+def seen(*outcomes: ObjectOutcome, **given: Any) -> ManifestSnapshot:
+    """Return what a round has shown in which these objects were applied, or are no longer part of the module."""
+    applied = ApplyResult(outcomes, (DEPLOYMENT,))
+    return dataclasses.replace(snapshot(manifest(), (DEPLOYMENT,)), applied=applied, **given)
 
 
-ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
+OLD_CRD = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "old")
+READ = {"metadata": {"uid": "one", "resourceVersion": "1"}}
+ALL_WELL = CrView(wanted_cr(), {**READ, "status": {"state": "Ready"}})
 
 
 @pytest.mark.parametrize(
@@ -245,17 +248,17 @@ ALL_WELL = CrView(wanted_cr(), {"status": {"state": "Ready"}})
         (seen(managers=(manager("InProgress", "0 of 1"),)), "Processing", "ManagerNotReady"),
         (seen(managers=(manager("Failed", "crashes"),), module_cr=ALL_WELL), "Error", "ManagerFailed"),
         (seen(managers=(ManagerView("Deployment garden", None),)), "Error", "ManagerMissing"),
-        (seen(module_cr=CrView(wanted_cr(), {"status": {"state": "Warning"}})), "Warning", "ModuleCRWarning"),
+        (seen(module_cr=CrView(wanted_cr(), {**READ, "status": {"state": "Warning"}})), "Warning", "ModuleCRWarning"),
         (seen(module_cr=CrView(wanted_cr(), {})), "Processing", "ModuleCRProcessing"),
         (seen(module_cr=CrView(wanted_cr(), None)), "Ready", "ModuleReady"),
         (seen(module_cr=CrView(wanted_cr(), None, "no")), "Error", "ModuleCRRefused"),
-        (seen(failures=("ConfigMap x: no",), module_cr=ALL_WELL), "Error", "ApplyFailed"),
-        (seen(terminating=("ConfigMap old",)), "Processing", "ObjectsTerminating"),
-        (seen(held=("CustomResourceDefinition old has Old a",)), "Warning", "ObjectsInUse"),
+        (seen(ObjectOutcome(CONFIG_MAP, 0, "failed", error="no"), module_cr=ALL_WELL), "Error", "ApplyFailed"),
+        (seen(ObjectOutcome(CONFIG_MAP, None, "kept")), "Processing", "ObjectsTerminating"),
+        (seen(ObjectOutcome(OLD_CRD, None, "held", contents=("Old a",))), "Warning", "ObjectsInUse"),
     ],
 )
-def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reason: str) -> None:
-    status = statuses.installed(manifest(), round_, (), NOW)
+def test_state_is_that_of_the_part_which_is_worst(round_: ManifestSnapshot, state: str, reason: str) -> None:
+    status = statuses.installed(round_).status
     ready = find(status.conditions, READY)
     assert ready is not None
     assert (status.state, ready.reason) == (state, reason)
@@ -264,15 +267,15 @@ def test_state_is_that_of_the_part_which_is_worst(round_: Seen, state: str, reas
 
 def test_round_that_shows_nothing_new_changes_nothing() -> None:
     round_ = seen(managers=(manager(),), module_cr=ALL_WELL)
-    before = manifest()
-    first = statuses.installed(before, round_, (), NOW)
-    again = statuses.installed(msgspec.structs.replace(before, status=first), round_, (), NOW + timedelta(hours=1))
-    assert again == first
+    first = statuses.installed(round_).status
+    later = msgspec.structs.replace(round_.resource, status=first)
+    again = dataclasses.replace(round_, resource=later, now=NOW + timedelta(hours=1))
+    assert statuses.installed(again).status == first
 
 
 def test_module_cr_that_was_made_is_remembered_until_another_one_is_wanted() -> None:
     before = manifest()
-    after = msgspec.structs.replace(before, status=statuses.installed(before, seen(module_cr=ALL_WELL), (), NOW))
+    after = msgspec.structs.replace(before, status=statuses.installed(seen(module_cr=ALL_WELL)).status)
     assert not statuses.was_created(before, wanted_cr())
     assert statuses.was_created(after, wanted_cr())
     other = default_cr(manifest(spec={"resource": {**MODULE_CR, "kind": "Park"}}))

@@ -12,6 +12,7 @@ from msgspec.structs import replace as with_fields
 from kyma_fleet.rollouts import chosen, undoing, undone_by
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_installation import status as statuses
+from lifecycle_manager.module_installation.snapshot import ManifestSnapshot
 from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
 from lifecycle_manager.module_rollouts.snapshot import ReleaseChannel, RolloutSnapshot, cluster_of
 from lifecycle_manager.rollout.maintenance import ALWAYS, Span
@@ -75,10 +76,11 @@ class Fleet:
     def report(self, name: str, state: State, reason: str = "NotReady") -> None:
         """Set the status of a Manifest as the controller of Manifests does."""
         manifest = self.manifests[name]
+        seen = ManifestSnapshot(resource=manifest, now=self.now, seconds=0.0)
         if state is State.READY:
-            status = statuses.installed(manifest, statuses.Seen(inventory=()), (), self.now)
+            status = statuses.installed(seen).status
         else:
-            status = with_fields(statuses.refused(manifest, (), reason, "not ready", self.now), state=state)
+            status = with_fields(statuses.refused(seen, reason, "not ready").status, state=state)
         self.manifests[name] = with_fields(manifest, status=status)
 
     def install(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 - `controller`: what triggers a reconcile, and what it does, from top to bottom; `rules` decides in between
 - `plan`: the removal in `steps`, in an order that keeps what users have
-- `snapshot`, `reading`: what is read; `apply`: what is changed; `ending`, `status`: state, conditions, their reasons
+- `snapshot`, `reading`: what is read; `apply`: what is changed; `status`: state, conditions, their reasons
 - `rendering`, `images`, `pull_secrets`: the objects of a module as they are applied; `logins`: the login for its layer
 - `managers`, `module_cr`, `state_checks`: by what a module's readiness is judged
 

@@ -30,10 +30,9 @@ from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import rules, steps
-from lifecycle_manager.module_installation.ending import terminating
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of
-from lifecycle_manager.module_installation.module_cr import DefaultCr
+from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr
 from lifecycle_manager.module_installation.neighbours import Neighbours
 from lifecycle_manager.module_installation.plan import after_deleting
 from lifecycle_manager.module_installation.reading import (
@@ -47,8 +46,8 @@ from lifecycle_manager.module_installation.reading import (
     read_manager,
 )
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
-from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, Removal, was_ready
-from lifecycle_manager.module_installation.status import ORPHANED, RESOURCES, CrView, begun, was_created
+from lifecycle_manager.module_installation.snapshot import RESOURCES, ManifestSnapshot, Removal, was_ready
+from lifecycle_manager.module_installation.status import ORPHANED, begun, terminating, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
 from lifecycle_manager.module_sources import ObjectStore, Source
 from lifecycle_manager.object_set.apply import hand_over, release

@@ -68,7 +68,8 @@ from lifecycle_manager.module_catalog import (
     module_of_manifest,
 )
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
-from lifecycle_manager.module_installation import ending, rules
+from lifecycle_manager.module_installation import rules
+from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.neighbours import Neighbours
@@ -82,7 +83,6 @@ from lifecycle_manager.module_installation.snapshot import (
     is_left_alone,
     was_ready,
 )
-from lifecycle_manager.module_installation.status import unreachable
 from lifecycle_manager.module_installation.steps import LeaveAlone, ManifestDone, ManifestEnd
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
@@ -204,7 +204,7 @@ def setup(
         writes=writes,
         connections=connections,
         clock=manager.clock,
-        unreachable=unreachable,
+        unreachable=statuses.unreachable,
         neighbours=neighbours,
         other_sets=OtherSets(manifests, parts, module_configs, policies),
         store=store,
@@ -236,9 +236,9 @@ class ManifestReconciler:
             except RecordingFailed:
                 raise  # nothing is applied that is not recorded, and there is no status to write
             except SourceError as error:
-                end = ending.without_source(current(module, seen), error)
+                end = statuses.without_source(current(module, seen), error)
             except (KubeError, SkrAccessError) as error:
-                end = ending.failed(current(module, seen), error)
+                end = statuses.failed(current(module, seen), error)
             result = await self.engine.finish(module, end)
         if end.error is not None:
             raise end.error
@@ -253,7 +253,7 @@ class ManifestReconciler:
                 return LeaveAlone()
             default = (seen.default_cr.entry,) if seen.default_cr is not None else ()
             await self.engine.release(module, (*seen.inventory, *default))
-            return ending.released(seen)
+            return statuses.released(seen)
         source = rules.source_of(seen)
         if isinstance(source, End):
             return source
@@ -263,20 +263,20 @@ class ManifestReconciler:
         """Bring the objects of the module to the SKR where they may be others there, and find out whether it runs."""
         seen = replace(seen, rendering=rendering)
         if (objection := objection_to(seen, rendering.objects, None)) is not None:
-            return ending.refused(seen, *objection)
+            return statuses.refused(seen, *objection)
         check_all, state = await self.engine.connect(module, seen, rendering), module.request.state
         seen = current(module, seen, next_check=state.next_check)
         if check_all or seen.announced or state.settled != rendering.fingerprint:
             found = await self.engine.bring(module, seen, rendering, check_all=check_all)
             if isinstance(found, Objection):
-                return ending.refused(current(module, seen), *found)
+                return statuses.refused(current(module, seen), *found)
             seen = found
         if seen.applied is not None and seen.applied.failed:
-            return ending.installed(seen)
+            return statuses.installed(seen)
         if seen.applied is not None and (held := left_by_policy(seen.applied, seen.rules)):
             message = f"left in the cluster, because the module may not have it: {message_of(held)}"
-            return ending.refused(seen, POLICY_VIOLATION, message)
-        return ending.installed(await self.engine.judge(module, seen))
+            return statuses.refused(seen, POLICY_VIOLATION, message)
+        return statuses.installed(await self.engine.judge(module, seen))
 
     async def _remove(self, module: ModuleSet, seen: ManifestSnapshot) -> ManifestEnd:
         """Take the steps of the removal, in the order that `plan` states."""

@@ -1,7 +1,8 @@
 """The default Module CR of a module: created once with the module, then the user's own."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kube_runtime import InventoryEntry, KubernetesObject, Resource
 from kube_runtime.apply.documents import OF_THE_SERVER
@@ -46,6 +47,18 @@ class DefaultCr:
     def __str__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.kind} {where}"
+
+
+class CrView(NamedTuple):
+    """The default Module CR; `live` is None where it does not exist.
+
+    `refused` says why it could not be created or, where it was `created` before, why it can't be read.
+    """
+
+    wanted: DefaultCr
+    live: Mapping[str, Any] | None
+    refused: str = ""
+    created: bool = False
 
 
 def default_cr(manifest: Manifest, default_namespace: str = names.SKR_NAMESPACE) -> DefaultCr | None:

@@ -19,7 +19,6 @@ from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
-from lifecycle_manager.module_installation.ending import braked, failed, held_by_others, waiting
 from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.reading import crd_of
 from lifecycle_manager.module_installation.snapshot import (
@@ -30,6 +29,7 @@ from lifecycle_manager.module_installation.snapshot import (
     is_being_deleted,
     is_left_alone,
 )
+from lifecycle_manager.module_installation.status import braked, failed, held_by_others, waiting
 from lifecycle_manager.module_installation.steps import (
     DeleteObjects,
     LeaveAlone,

@@ -6,12 +6,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kube_runtime import Client, InventoryEntry, JsonObject, NotFound, Resource, find_object, goes_with, read_kind
+from kube_runtime import (
+    Client,
+    InventoryEntry,
+    JsonObject,
+    NotFound,
+    Readiness,
+    Resource,
+    find_object,
+    goes_with,
+    read_kind,
+)
 from kube_runtime.apply.contents import kind_in
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
-from lifecycle_manager.module_installation.status import ManagerView
 from lifecycle_manager.object_set.inventory import CRD_GROUP, CRD_KIND, Identity, identities, is_crd, name_of
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.snapshot import SetSnapshot
@@ -32,6 +41,13 @@ class KindObject(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.namespace}/{self.name}" if self.namespace else self.name
         return f"{self.resource.kind} {where}"
+
+
+class ManagerView(NamedTuple):
+    """An object that runs a module, and its readiness; None where it does not exist."""
+
+    name: str
+    readiness: Readiness | None
 
 
 def crd_of(resource: Resource[JsonObject]) -> InventoryEntry:

@@ -9,10 +9,17 @@ what existed before: that is released to the users.
 from kube_runtime import InventoryEntry
 from kyma_oci import SourceInvalid
 from lifecycle_manager.module_catalog import kyma_of_manifest
-from lifecycle_manager.module_installation.ending import MAX_BUSY_SECONDS, orphaned_in, refused
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was_ready
-from lifecycle_manager.module_installation.status import KYMA_UNNAMED, ORPHANED, ready_version, was_created
+from lifecycle_manager.module_installation.status import (
+    KYMA_UNNAMED,
+    MAX_BUSY_SECONDS,
+    ORPHANED,
+    orphaned_in,
+    ready_version,
+    refused,
+    was_created,
+)
 from lifecycle_manager.module_installation.steps import ManifestDone, WaitForCheck
 from lifecycle_manager.module_sources import Source, source_in
 from lifecycle_manager_api import State, names

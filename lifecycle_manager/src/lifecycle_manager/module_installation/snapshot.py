@@ -25,10 +25,9 @@ from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import in_use_message
 from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
-from lifecycle_manager.module_installation.module_cr import DefaultCr, default_cr
-from lifecycle_manager.module_installation.reading import KindObject
+from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr, default_cr
+from lifecycle_manager.module_installation.reading import KindObject, ManagerView
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_installation.status import MODULE_CR, RESOURCES, CrView, ManagerView
 from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import (
@@ -47,6 +46,9 @@ from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr import DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, SyncResource, find, names
 
+RESOURCES = "Resources"
+MODULE_CR = "ModuleCR"
+"""Conditions of a Manifest, see `status`."""
 Concern = Literal["module-cr", "of-its-kind", "object"]
 
 
