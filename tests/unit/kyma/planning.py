@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kube_runtime import AlreadyExists, ApiError, Causes, Client, KubeError, ObjectKey, Result, Step, StepFailure
+from kube_runtime import AlreadyExists, Causes, Client, KubeError, ObjectKey, Result, Step, StepFailure
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.kyma.controller import KymaReconciler
 from lifecycle_manager.kyma.crd import KymaCrd
@@ -207,10 +207,7 @@ class _Recorded:
 
     async def change_modules(self, _: Kyma, changes: Iterable[ModuleChange]) -> None:
         if changing := tuple(changes):
-            try:
-                self._take(ChangeModules(changing))
-            except ApiError as error:
-                raise ExceptionGroup("refused", [error]) from error
+            self._take(ChangeModules(changing))
 
     async def write_status(self, _: Kyma, status: KymaStatus) -> None:
         self.status = status

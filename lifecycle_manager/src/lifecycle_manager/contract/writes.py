@@ -4,12 +4,12 @@ The next reconcile reads its own writes, also while the watch has not shown them
 returns the API server's answer for `informer.wrote(answer)`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 import msgspec
 
-from kube_runtime import Client, Informer, Resource
+from kube_runtime import ApiError, Client, Conflict, Informer, Resource
 from kube_runtime import finalizers as in_finalizers
 from lifecycle_manager.contract.resources import FIELD_MANAGER
 from lifecycle_manager_api import ObjectMeta
@@ -52,3 +52,21 @@ async def remove_finalizers(kcp: Client, informer: Informer[T], metadata: Object
     await in_finalizers.remove_finalizers(
         kcp, informer.resource, metadata, *finalizers, field_manager=FIELD_MANAGER, informer=informer
     )
+
+
+async def write_each(
+    writes: Iterable[Awaitable[object]], refused: Callable[[ApiError], object] = lambda _: None
+) -> None:
+    """Make each of these writes, whether others are refused or not; `refused` is called for those that are.
+
+    Raises KubeError: the first refusal once all were tried; a conflict, which is retried soon, only where it is alone.
+    """
+    refusals: list[ApiError] = []
+    for write in writes:
+        try:
+            await write
+        except ApiError as error:
+            refused(error)
+            refusals.append(error)
+    if refusals:
+        raise min(refusals, key=lambda error: isinstance(error, Conflict))

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kube_runtime import (
+    ApiError,
     Causes,
     Change,
     Client,
-    Conflict,
     Controller,
     KubeError,
     Manager,
@@ -267,8 +267,8 @@ class KymaReconciler:
         """Change modules; return the first refusal of KCP. Raises KubeError where it does not answer."""
         try:
             await self.writes.change_modules(kyma, changes)
-        except ExceptionGroup as refusals:  # a conflict is retried at once, so it counts only where it is alone
-            return min(refusals.exceptions, key=lambda error: isinstance(error, Conflict))
+        except ApiError as refusal:
+            return refusal
         return None
 
 

@@ -33,7 +33,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
-from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_status
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_each, write_status
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.pull_secret import PullSecret, copy_for_skr
@@ -176,16 +176,12 @@ class KymaWrites:
                 await self.manager.events.write_to(skr, KYMAS, inner, reason, note, type=kind)
 
     async def change_modules(self, kyma: Kyma, changes: Iterable[ModuleChange]) -> None:
-        """Make each change, whether KCP refuses others or not. Raises a group of what it refused."""
-        refusals = []
-        for change in changes:
-            try:
-                await self._change_module(kyma, change)
-            except ApiError as error:
-                refusals.append(error)
-                self.manager.events.record(KYMAS, kyma, MODULE_NOT_WRITTEN, str(error), type="Warning")
-        if refusals:
-            raise ExceptionGroup("modules could not be changed", refusals)
+        """Make each change, whether KCP refuses others or not. Raises KubeError."""
+
+        def report(error: ApiError) -> None:
+            self.manager.events.record(KYMAS, kyma, MODULE_NOT_WRITTEN, str(error), type="Warning")
+
+        await write_each((self._change_module(kyma, each) for each in changes), report)
 
     async def _change_module(self, kyma: Kyma, change: ModuleChange) -> None:
         kcp, namespace = self.manager.client, kyma.metadata.namespace

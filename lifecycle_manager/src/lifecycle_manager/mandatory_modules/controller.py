@@ -18,13 +18,11 @@ Limits: `MandatorySettings`.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 
 from kube_runtime import (
-    ApiError,
     Causes,
     Change,
-    Conflict,
     Controller,
     Manager,
     ObjectKey,
@@ -41,7 +39,7 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, KYMAS, MANIFESTS, MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import ClusterReachable, DescriptorFound
-from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers
+from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers, write_each
 from lifecycle_manager.mandatory_modules import rules
 from lifecycle_manager.mandatory_modules.snapshot import (
     MANIFESTS_BY_MANDATORY_MODULE,
@@ -139,16 +137,10 @@ class Installation:
         changes = rules.changes_of(seen)
         for each in changes.cannot:
             self.known.report(self.manager.events, each.release, CANNOT_BE_INSTALLED, each.why)
-        kcp, refused = self.manager.client, list[ApiError]()
-        writes = [partial(apply_manifest, kcp, self.known.manifests, each) for each in changes.apply]
-        writes += [partial(delete_manifest, kcp, name, key.namespace, seen.marks(name)) for name in changes.delete]
-        for write in writes:
-            try:
-                await write()
-            except ApiError as error:
-                refused.append(error)
-        if refused:  # a conflict is retried at once, so it counts only where it is alone
-            raise min(refused, key=lambda error: isinstance(error, Conflict))
+        kcp, manifests = self.manager.client, self.known.manifests
+        applied = (apply_manifest(kcp, manifests, each) for each in changes.apply)
+        deleted = (delete_manifest(kcp, name, key.namespace, seen.marks(name)) for name in changes.delete)
+        await write_each(chain(applied, deleted))
         if (condition := status_of(kyma, seen.held)) is not None:
             await self._write(kyma, condition)
         return Result(self.interval_seconds)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kube_runtime import (
-    ApiError,
     Client,
     Forbidden,
     InventoryEntry,
@@ -22,6 +21,7 @@ from kube_runtime.apply.contents import kind_in
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
+from lifecycle_manager.contract.writes import write_each
 from lifecycle_manager.kyma.deletion.plan import (
     ChangeModules,
     DeleteKyma,
@@ -132,15 +132,7 @@ async def purge_finalizers(skr: Client, owners: Iterable[Manifest | SyncResource
     Only objects that are being deleted are changed: those in inventories that did not exist before, and those of the
     kinds whose CRDs are among these. Raises KubeError, that of one object once all were tried.
     """
-    failures: list[ApiError] = []
-    for owner in owners:
-        for entry in own_inventory(owner):
-            try:
-                await _purge(skr, owner, entry)
-            except ApiError as error:
-                failures.append(error)
-    if failures:
-        raise failures[0]
+    await write_each(_purge(skr, owner, entry) for owner in owners for entry in own_inventory(owner))
 
 
 async def _purge(skr: Client, owner: Manifest | SyncResource, entry: InventoryEntry) -> None:
