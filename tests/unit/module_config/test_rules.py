@@ -24,7 +24,7 @@ from lifecycle_manager.module_config.rules import (
     usual_name,
 )
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadVersions
-from lifecycle_manager.module_config.status import too_large, unreadable
+from lifecycle_manager.module_config.status import SyncedCondition, too_large
 from lifecycle_manager.module_config.texts import text_of
 from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference
@@ -187,7 +187,7 @@ def test_config_that_is_being_deleted_is_neither_deleted_again_nor_written() -> 
 
 
 def test_unreadable_cluster_is_reported_once_and_deletes_nothing() -> None:
-    config, no_answer = builders.module_config(), unreadable("ClusterUnreachable", "no answer")
+    config, no_answer = builders.module_config(), SyncedCondition("False", "ClusterUnreachable", "no answer")
     (mark,) = marks(snapshot(NOTHING_READ, config), no_answer)
     assert mark == SetCondition("demo-cloud-resources", no_answer)
     condition = builders.condition("Synced", "ClusterUnreachable", "no answer")

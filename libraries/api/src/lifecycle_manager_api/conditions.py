@@ -1,6 +1,6 @@
 """Conditions (meta/v1 Condition) and the last operation of a status."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from kube_crds import Condition, ConditionStatus, Struct, set_condition
@@ -10,6 +10,8 @@ NewCondition = tuple[str, ConditionStatus, str, str]
 
 MAX_MESSAGE_LENGTH = 4_000
 """Characters of a message. An API server accepts eight times as many, but nobody reads them."""
+MAX_LISTED = 10
+"""How many names a message has."""
 
 
 class LastOperation(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,12 @@ def last_operation(before: LastOperation | None, operation: str, now: datetime) 
 def counted(number: int, noun: str) -> str:
     """Return a number of things for a message: `1 object`, `2 objects`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(things: Collection[str], most: int = MAX_LISTED) -> str:
+    """Join names for a message: the first ones, with the number of the others."""
+    shown = ", ".join(list(things)[:most])
+    return shown if len(things) <= most else f"{shown} and {len(things) - most} more"
 
 
 def shortened(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:

@@ -5,7 +5,7 @@ cause that may name its objects, its hosts or other users' clusters is replaced 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lifecycle_manager_api import State
 from lifecycle_manager_api.conditions import shortened
@@ -35,11 +35,15 @@ class Cause:
     subject: str = ""
     is_internal: bool = False
 
-    def text(self, max_length: int, *, to_users: bool) -> str:
-        """Return the cause for people, as the users of an SKR may read it or not; its reason is never cut off."""
+    def for_users(self) -> "Cause":
+        """Return the cause as the users of an SKR may read it."""
+        return replace(self, message=HIDDEN) if self.is_internal else self
+
+    def text(self, max_length: int) -> str:
+        """Return the cause for people; its reason is never cut off."""
         reason = shortened(self.reason, MAX_REASON_LENGTH)
         ending = f" ({reason})" if reason else ""
-        message = HIDDEN if to_users and self.is_internal else " ".join(self.message.split())
+        message = " ".join(self.message.split())
         subject = shortened(self.subject, MAX_SUBJECT_LENGTH)
         text = ": ".join(filter(None, (subject, message or f"is {self.state.value or 'new'}")))
         return shortened(text, max_length - len(ending)) + ending
@@ -50,21 +54,15 @@ def worst_first(causes: Iterable[Cause]) -> list[Cause]:
     return sorted(causes, key=lambda cause: _WORST_FIRST.index(cause.state))
 
 
-def format_causes(causes: Sequence[Cause], max_length: int, *, to_users: bool = False) -> str:
-    """Return the worst causes as one text, for operators or for users, with the number of the others."""
+def format_causes(causes: Sequence[Cause], max_length: int) -> str:
+    """Return the worst causes as one text, with the number of the others."""
     shown = worst_first(causes)[:MAX_CAUSES]
     left = len(causes) - len(shown)
     more = f" and {left} more" if left else ""
     room = max_length - len(more) - 2 * (len(shown) - 1)
     texts: list[str] = []
     for number, cause in enumerate(shown):
-        text = cause.text(room // (len(shown) - number), to_users=to_users)
+        text = cause.text(room // (len(shown) - number))
         texts.append(text)
         room -= len(text)
     return "; ".join(texts) + more
-
-
-def named(things: Sequence[str]) -> str:
-    """Return the first names, with the number of the others."""
-    left = len(things) - MAX_CAUSES
-    return ", ".join(things[:MAX_CAUSES]) + (f" and {left} more" if left > 0 else "")

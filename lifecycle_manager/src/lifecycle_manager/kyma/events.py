@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from lifecycle_manager.kyma.reasons import MODULE_READY, MODULE_REMOVED, MORE_MODULES, READY
 from lifecycle_manager_api import KymaStatus, State, find
+from lifecycle_manager_api.conditions import listed
 
 MAX_MODULE_EVENTS = 20
 _TROUBLE = frozenset({State.ERROR, State.WARNING})
@@ -56,8 +57,7 @@ def _done(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:
         if len(names) == 1:
             yield KymaEvent("Normal", reason, f"module {names[0]} is {what}")
         elif names:
-            more = f" and {len(names) - MAX_MODULE_EVENTS} more" if len(names) > MAX_MODULE_EVENTS else ""
-            yield KymaEvent("Normal", reason, f"modules {', '.join(names[:MAX_MODULE_EVENTS])}{more} are {what}")
+            yield KymaEvent("Normal", reason, f"modules {listed(names, MAX_MODULE_EVENTS)} are {what}")
 
 
 def _of_kyma(before: KymaStatus, after: KymaStatus) -> Iterator[KymaEvent]:

@@ -14,7 +14,7 @@ from lifecycle_manager.contract.conditions import (
     PUBLIC_REASONS,
 )
 from lifecycle_manager.contract.verdict import config_of, verdict_of
-from lifecycle_manager.kyma.causes import MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH, Cause, format_causes, named
+from lifecycle_manager.kyma.causes import MAX_CAUSES, MAX_MESSAGE_LENGTH, MAX_NAME_LENGTH, Cause, format_causes
 from lifecycle_manager.kyma.reasons import (
     DESCRIPTOR_UNREADABLE,
     DESCRIPTOR_UNVERIFIED,
@@ -40,7 +40,7 @@ from lifecycle_manager_api import (
     find,
     names,
 )
-from lifecycle_manager_api.conditions import shortened
+from lifecycle_manager_api.conditions import listed, shortened
 
 READY = "Ready"
 STAYS = "stays as it is, since it was removed while it was not managed; its Module CRs stay in force"
@@ -54,10 +54,14 @@ class ModuleReport:
     causes: tuple[Cause, ...] = ()
     note: str = ""
 
-    def shown(self, *, to_users: bool) -> KymaModuleStatus:
-        """Return the status with its message, in KCP or as the users of the SKR may read it."""
-        causes = format_causes(self.causes, MAX_MESSAGE_LENGTH, to_users=to_users)
-        message = "; ".join(filter(None, (causes, self.note)))
+    def for_users(self) -> "ModuleReport":
+        """Return the report as the users of the SKR may read it."""
+        return replace(self, causes=tuple(each.for_users() for each in self.causes))
+
+    @property
+    def shown(self) -> KymaModuleStatus:
+        """The status with its message."""
+        message = "; ".join(filter(None, (format_causes(self.causes, MAX_MESSAGE_LENGTH), self.note)))
         return msgspec.structs.replace(self.status, message=shortened(message, MAX_MESSAGE_LENGTH))
 
     @property
@@ -123,7 +127,7 @@ def _removal_of_configs(snapshot: KymaSnapshot, name: str) -> Iterator[Cause]:
     """Yield what the removal of a module without a Manifest waits for: its users, then the deletion of its objects."""
     configs = [each for each in snapshot.module_configs if each.spec.module == name]
     if in_use := [module_cr_of(each) or "a Module CR" for each in configs if not each.metadata.being_deleted]:
-        message = f"is being removed: delete its Module CRs first: {named(in_use)}"
+        message = f"is being removed: delete its Module CRs first: {listed(in_use, MAX_CAUSES)}"
         yield Cause(State.DELETING, MODULE_CRS_IN_USE, message)
     else:
         yield from _causes_of_module_crs(snapshot, name)

@@ -22,11 +22,11 @@ from lifecycle_manager.contract.conditions import (
 from lifecycle_manager.kyma import reasons
 from lifecycle_manager.kyma.causes import (
     HIDDEN,
+    MAX_CAUSES,
     MAX_MESSAGE_LENGTH,
     MAX_SUMMARY_LENGTH,
     Cause,
     format_causes,
-    named,
     worst_first,
 )
 from lifecycle_manager.kyma.module_status import (
@@ -54,7 +54,7 @@ from lifecycle_manager_api import (
     find,
     names,
 )
-from lifecycle_manager_api.conditions import NewCondition, last_operation, set_conditions, shortened
+from lifecycle_manager_api.conditions import NewCondition, last_operation, listed, set_conditions, shortened
 
 READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE, CRDS_SYNC, PULL_SECRET_SYNC})
@@ -85,8 +85,10 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Shown:
         *(removed_module(snapshot, manifest) for manifest in wanted.removed),
         *(configured_module(snapshot, name) for name in wanted.configured),
     )
-    in_kcp = _status(snapshot, reports, wanted.ignored, to_users=False)
-    in_skr = _dated_as(in_kcp, _status(snapshot, reports, wanted.ignored, to_users=True))
+    of_others = (*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(snapshot.pull_secret_condition))
+    in_kcp = _status(snapshot, reports, of_others, wanted.ignored)
+    for_users, others_for_users = ([each.for_users() for each in reports], [each.for_users() for each in of_others])
+    in_skr = _dated_as(in_kcp, _status(snapshot, for_users, others_for_users, wanted.ignored))
     again = (module.resolution.again for module in wanted.modules)
     soonest = min((each for each in again if each is not None), default=None)
     inner = snapshot.skr.kyma if snapshot.skr is not None else None
@@ -94,16 +96,17 @@ def status_of(snapshot: KymaSnapshot, wanted: WantedModules) -> Shown:
     return Shown(in_kcp, None if is_going else _for_skr(snapshot, in_skr), soonest)
 
 
-def _status(snapshot: KymaSnapshot, reports: Sequence[ModuleReport], ignored: int, *, to_users: bool) -> KymaStatus:
-    modules = tuple(report.shown(to_users=to_users) for report in reports)
+def _status(
+    snapshot: KymaSnapshot, reports: Sequence[ModuleReport], of_others: Sequence[Cause], ignored: int
+) -> KymaStatus:
+    modules = tuple(report.shown for report in reports)
     requested = _requested(snapshot)
     pull_secret = snapshot.pull_secret_condition
     of_modules = [cause for report in reports for cause in report.causes_by_name]
-    of_others = [*_other_domains(snapshot.kyma.status.conditions), *_of_pull_secret(pull_secret)]
     state = aggregate([*(module.state for module in modules), *(cause.state for cause in of_others)])
     unasked = {PULL_SECRET_SYNC} if pull_secret is None else set[str]()
-    modules_ready, summary = _summary(modules, of_modules, ignored, to_users=to_users)
-    others = format_causes(of_others, MAX_SUMMARY_LENGTH, to_users=to_users)
+    modules_ready, summary = _summary(modules, of_modules, ignored)
+    others = format_causes(of_others, MAX_SUMMARY_LENGTH)
     message = others if modules_ready and of_others else summary
     is_held = any(each.reason == DELETION_HELD for each in of_modules)
     not_ready = DELETION_HELD if is_held else reasons.MODULES_NOT_READY
@@ -213,7 +216,7 @@ def deleting_status(
 
     Modules are listed as long as their Manifests exist.
     """
-    message = f"waits for {named(waits)}"
+    message = f"waits for {listed(waits, MAX_CAUSES)}"
     stuck_at = snapshot.deletion_plus(snapshot.settings.timeouts.deletion)
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
@@ -224,14 +227,14 @@ def deleting_status(
         snapshot.kyma,
         snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
-        modules=tuple(each.shown(to_users=False) for each in reports),
+        modules=tuple(each.shown for each in reports),
         conditions=(
             removed if modules_removed else removing,
             (READY, "False", DELETION_STUCK if stuck and reason == reasons.DELETING else reason, message),
         ),
         operation=message,
     )
-    in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.shown(to_users=True) for each in reports))
+    in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.for_users().shown for each in reports))
     return Shown(in_kcp, _for_skr(snapshot, in_skr), stuck_at)
 
 
@@ -326,9 +329,7 @@ def _crds_sync(snapshot: KymaSnapshot) -> NewCondition:
     return (CRDS_SYNC, "Unknown", reasons.CRDS_PENDING, "the CRDs of the module catalog are being applied")
 
 
-def _summary(
-    modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int, *, to_users: bool
-) -> tuple[bool, str]:
+def _summary(modules: Sequence[KymaModuleStatus], causes: Sequence[Cause], ignored: int) -> tuple[bool, str]:
     total = len(modules) + ignored
     ready = sum(module.state in {State.READY, State.UNMANAGED} for module in modules)
     if total == 0:
@@ -336,7 +337,7 @@ def _summary(
     count = f"{ready} of {total} module{'' if total == 1 else 's'} {'is' if 1 in {ready, total} else 'are'} ready"
     if ready == len(modules):
         return True, count
-    return False, f"{count}; {format_causes(causes, MAX_SUMMARY_LENGTH, to_users=to_users)}"
+    return False, f"{count}; {format_causes(causes, MAX_SUMMARY_LENGTH)}"
 
 
 def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:

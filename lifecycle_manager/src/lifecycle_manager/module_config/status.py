@@ -15,13 +15,11 @@ from lifecycle_manager.contract.verdict import (
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
 from lifecycle_manager.skr import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
-from lifecycle_manager_api.conditions import counted, shortened
+from lifecycle_manager_api.conditions import counted, listed, shortened
 
 READ = "Read"
 WITHIN_QUOTA = "WithinQuota"
 TEMPLATE_UNREADABLE = "TemplateUnreadable"
-MAX_NAMES = 10
-"""How many Module CRs a message names."""
 # Further reasons are in contract.verdict, and those of skr.failure for an SKR that can't be accessed.
 
 
@@ -57,12 +55,11 @@ def over_bytes(source: ObjectReference, max_bytes: int) -> SyncedCondition:
 
 def beyond_quota(sources: Sequence[ObjectReference], *, max_objects: int, max_bytes: int) -> SyncedCondition:
     """Return the condition that names Module CRs without ModuleConfig."""
-    named = ", ".join(f"{each.namespace}/{each.name}".lstrip("/") for each in sources[:MAX_NAMES])
-    more = f" and {len(sources) - MAX_NAMES} more" if len(sources) > MAX_NAMES else ""
+    named = listed([f"{each.namespace}/{each.name}".lstrip("/") for each in sources])
     exceeds, is_not = ("exceeds", "is not") if len(sources) == 1 else ("exceed", "are not")
     message = (
         f"{counted(len(sources), 'Module CR')} {exceeds} the quota of {max_objects} objects and {max_bytes} bytes "
-        f"and {is_not} synchronized: {named}{more}"
+        f"and {is_not} synchronized: {named}"
     )
     return SyncedCondition("False", QUOTA_EXCEEDED, shortened(message), COMPLETE)
 
@@ -72,16 +69,12 @@ def within_quota() -> SyncedCondition:
     return SyncedCondition("True", WITHIN_QUOTA, "every Module CR is synchronized", COMPLETE)
 
 
-def unreadable(reason: str, message: str) -> SyncedCondition:
-    """Return the condition where the Module CRs can't be read."""
-    return SyncedCondition("False", reason, message)
-
-
 def failed(error: Exception) -> SyncedCondition:
+    """Return the condition where the Module CRs can't be read."""
     if isinstance(error, TemplateUnreadable):
-        return unreadable(TEMPLATE_UNREADABLE, str(error))
+        return SyncedCondition("False", TEMPLATE_UNREADABLE, str(error))
     failure = failure_of(error)
-    return unreadable(failure.reason, failure.message)
+    return SyncedCondition("False", failure.reason, failure.message)
 
 
 def has_condition(config: ModuleConfig, wanted: SyncedCondition) -> bool:

@@ -40,9 +40,10 @@ from lifecycle_manager.module_installation.steps import (
     RemoveFinalizer,
 )
 from lifecycle_manager.module_sources import source_in
-from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, listed, without
+from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, without
 from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager_api import names
+from lifecycle_manager_api.conditions import listed
 
 _WEBHOOKS = frozenset({"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"})
 _UNSERVED = "Internal error occurred: failed calling webhook"

@@ -36,7 +36,6 @@ from lifecycle_manager.object_set.inventory import (
     held_message,
     identities,
     inventory_of,
-    listed,
     name_of,
     namespace_in,
     scopes_of,
@@ -50,6 +49,7 @@ from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.object_set.workloads import readiness_with_pods
 from lifecycle_manager.skr import Connections, SkrFailure, failure_of
 from lifecycle_manager_api import Condition
+from lifecycle_manager_api.conditions import listed
 
 OBJECTS_LEFT = "ObjectsLeft"
 """The reason of the Event that names objects which a set has left in a cluster."""

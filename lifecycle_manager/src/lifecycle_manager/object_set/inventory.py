@@ -6,6 +6,7 @@ import msgspec
 
 from kube_runtime import InventoryEntry, KubernetesObject, ObjectOutcome
 from lifecycle_manager_api import Manifest, State, SyncedObject, SyncedReference, SyncResource
+from lifecycle_manager_api.conditions import listed
 from lifecycle_manager_api.policy_objects import Scopes
 
 Identity = tuple[str, str, str, str]
@@ -13,7 +14,6 @@ Identity = tuple[str, str, str, str]
 
 CRD_GROUP, CRD_KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
 DEFAULT_NAMESPACE = "default"
-MAX_LISTED = 10
 
 
 def entries_of(references: Iterable[SyncedReference | SyncedObject]) -> tuple[InventoryEntry, ...]:
@@ -127,9 +127,3 @@ def failure_message(outcome: ObjectOutcome) -> str:
     """Return why an object could not be applied, with the document that it came from."""
     where = f"document {outcome.index}: " if outcome.index is not None else ""
     return f"{where}{name_of(outcome.entry)}: {outcome.error}"
-
-
-def listed(things: Collection[str]) -> str:
-    """Join names for a message, at most MAX_LISTED of them."""
-    shown = ", ".join(list(things)[:MAX_LISTED])
-    return shown if len(things) <= MAX_LISTED else f"{shown} and {len(things) - MAX_LISTED} more"

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from kube_runtime import ApplyResult, InventoryEntry, KubernetesObject, may_refuse
 from lifecycle_manager.contract.verdict import FORBIDDEN, POLICY_VIOLATION
-from lifecycle_manager.object_set.inventory import Identity, among, listed, name_of, scopes_of, without
+from lifecycle_manager.object_set.inventory import Identity, among, name_of, scopes_of, without
 from lifecycle_manager.object_set.owner_writes import Owner
 from lifecycle_manager.object_set.protected import is_protected, is_protected_entry
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager_api.conditions import listed
 from lifecycle_manager_api.policy_checks import ModuleRules, Violation, misplaced, policy_violations
 from lifecycle_manager_api.policy_objects import Place, Scopes
 

@@ -29,7 +29,6 @@ from lifecycle_manager.object_set.inventory import (
     held_message,
     identities,
     inventory_of,
-    listed,
     pending_object,
     references_to,
     synced_object,
@@ -40,7 +39,7 @@ from lifecycle_manager.object_set.rules import message_of
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.brake import Hold
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
-from lifecycle_manager_api.conditions import NewCondition, counted, shortened
+from lifecycle_manager_api.conditions import NewCondition, counted, listed, shortened
 from lifecycle_manager_api.policy_checks import Violation
 
 TEXT_VALID = "Valid"
