@@ -4,7 +4,8 @@ import pytest
 
 from kube_runtime import KubernetesObject
 from lifecycle_manager.module_catalog.module_kinds import kinds_of_crds
-from lifecycle_manager.module_installation.rendering import Variant, rendered
+from lifecycle_manager.module_installation.rendering import Renderings
+from lifecycle_manager.module_sources import ModuleObjects
 from lifecycle_manager.object_set import objections
 from lifecycle_manager.object_set.inventory import scopes_of
 from lifecycle_manager_api import ClusterResource, ModulePolicySpec
@@ -47,7 +48,7 @@ def test_kind_of_others_is_not_allowed_by_what_claims_to_define_it(claims: tuple
 
 @pytest.mark.parametrize("claims", CLAIMS.values(), ids=CLAIMS)
 def test_cluster_is_asked_for_the_scopes_of_kinds_of_others(claims: tuple[KubernetesObject, ...]) -> None:
-    rendering = rendered("fingerprint", (*claims, *THEIRS), Variant(), "shop")
+    rendering = Renderings("shop").of(ModuleObjects("digest", (*claims, *THEIRS)))
     assert {each.kind for each in rendering.of_known_kinds} >= {each.kind for each in THEIRS}
     own = scopes_of(rendering.own_kinds)
     assert objections(rendering.objects, ModuleRules("shop", NAMED), own, default_namespace="shop")

@@ -5,7 +5,7 @@ the one that all modules share; that Namespace is left out, so that it is not de
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from kube_runtime import InventoryEntry, KubernetesObject, once_each
@@ -43,28 +43,9 @@ class RenderedModule:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """What distinguishes the objects of one module in different clusters.
-
-    `data` are the Secrets of KCP whose data the module may have; None for a module that gets none.
-    """
-
-    images: tuple[str, ...] = ()
-    pull_secret: ImagePullSecret | None = None
-    data: tuple[Secret, ...] | None = None
-
-    @property
-    def fingerprint(self) -> str:
-        """Identify the variant, the data of a Secret by its version."""
-        pull_secret = (str(self.pull_secret),) if self.pull_secret is not None else ()
-        versions = (f"{each.metadata.uid}/{each.metadata.resource_version}" for each in self.data or ())
-        return "|".join((*self.images, *pull_secret, *versions))
-
-
 @dataclass(eq=False)
 class Renderings:
-    """Renders each module once for all clusters with the same variant, as long as its objects are kept.
+    """Renders each module once for all clusters that get the same objects, as long as its objects are kept.
 
     `namespace` is for namespaced objects that name none; `pull_secret` is the name of the image pull Secret.
     """
@@ -83,43 +64,50 @@ class Renderings:
         manager: ManagerReference | None = None,
         data: Iterable[Secret] | None = None,
     ) -> RenderedModule:
-        """Return the objects for a cluster; `manager` is what runs the module. Raises SourceError."""
+        """Return the objects for a cluster; `manager` is what runs the module. Raises SourceError.
+
+        `data` are the Secrets of KCP whose data the module may have, None for a module that gets none. The fingerprint
+        identifies them by their versions.
+        """
         pull_secret = ImagePullSecret(self.pull_secret, manager) if self.pull_secret else None
-        variant = Variant(tuple(images), pull_secret, None if data is None else tuple(data))
-        fingerprint = "|".join(filter(None, (module.digest, variant.fingerprint)))
+        images, data = tuple(images), None if data is None else tuple(data)
+        versions = (f"{each.metadata.uid}/{each.metadata.resource_version}" for each in data or ())
+        fingerprint = "|".join(filter(None, (module.digest, *images, str(pull_secret or ""), *versions)))
         of_module = self._known.setdefault(module, {})
         known = of_module.get(fingerprint)
         if known is None:
-            known = rendered(fingerprint, module.objects, variant, self.namespace)
-            known = replace(known, warnings=(*module.warnings, *known.warnings))
+            known = self._rendered(fingerprint, module, images, pull_secret, data)
             if len(of_module) >= MAX_RENDERINGS_OF_A_MODULE:
                 of_module.clear()
             of_module[fingerprint] = known
         return known
 
+    def _rendered(
+        self,
+        fingerprint: str,
+        module: ModuleObjects,
+        images: Iterable[str],
+        pull_secret: ImagePullSecret | None,
+        data: Iterable[Secret] | None,
+    ) -> RenderedModule:
+        wanted, namespace = tuple(each for each in module.objects if not self._is_common(each)), self.namespace
+        forbidden = [each for each in wanted if is_protected(each, self.pull_secret)]
+        if forbidden:
+            raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
+        own = scopes_in(wanted)
+        wanted, warnings = once_each(wanted, namespace_in(own, namespace))
+        known = tuple(each for each in wanted if _kind_of(each) not in own)
+        filled = localized(wanted, images)
+        if pull_secret is not None:
+            filled = with_pull_secret(filled, pull_secret)
+        if data is not None:
+            filled = with_data(filled, data)
+        own_kinds = tuple(_entries_of_own_kinds(wanted, own, namespace))
+        return RenderedModule(fingerprint, filled, own_kinds, known, (*module.warnings, *warnings))
 
-def rendered(fingerprint: str, objects: Iterable[KubernetesObject], variant: Variant, namespace: str) -> RenderedModule:
-    """Return the objects for a cluster. Raises SourceError."""
-    wanted = tuple(each for each in objects if not _is_common_namespace(each, namespace))
-    pull_secret = variant.pull_secret
-    forbidden = [each for each in wanted if is_protected(each, pull_secret.name if pull_secret is not None else "")]
-    if forbidden:
-        raise ObjectsForbidden(f"document {forbidden[0].index}: {forbidden[0]} is the Lifecycle Manager's own")
-    own = scopes_in(wanted)
-    wanted, warnings = once_each(wanted, namespace_in(own, namespace))
-    known = tuple(each for each in wanted if _kind_of(each) not in own)
-    filled = localized(wanted, variant.images)
-    if pull_secret is not None:
-        filled = with_pull_secret(filled, pull_secret)
-    if variant.data is not None:
-        filled = with_data(filled, variant.data)
-    own_kinds = tuple(_entries_of_own_kinds(wanted, own, namespace))
-    return RenderedModule(fingerprint, filled, own_kinds, known, warnings)
-
-
-def _is_common_namespace(thing: KubernetesObject, default_namespace: str) -> bool:
-    common = {names.SKR_NAMESPACE, default_namespace}
-    return (thing.api_version, thing.kind) == ("v1", "Namespace") and thing.name in common
+    def _is_common(self, thing: KubernetesObject) -> bool:
+        common = {names.SKR_NAMESPACE, self.namespace}
+        return (thing.api_version, thing.kind) == ("v1", "Namespace") and thing.name in common
 
 
 def _entries_of_own_kinds(
