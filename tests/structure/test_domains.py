@@ -2,16 +2,14 @@
 
 import ast
 import asyncio
-import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 
-from kube_runtime import Client, Controller, End, KubeconfigPolicy, Stages, Step
+from kube_runtime import Client, Controller, KubeconfigPolicy
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.settings import Settings
 
@@ -207,21 +205,14 @@ def is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-class Composed(dict[str, Callable[..., Any]]):
-    """What reconciles the keys of each controller, by its name."""
-
-    @property
-    def stages(self) -> dict[str, Stages[Any, Any, Any]]:
-        """The stages of controllers, also of those that reconcile only a deletion by them."""
-        owners = {name: getattr(reconcile, "__self__", None) for name, reconcile in self.items()}
-        found = {name: getattr(owner, "deletion", owner) for name, owner in owners.items()}
-        return {name: stages for name, stages in found.items() if isinstance(stages, Stages)}
+Composed = dict[str, Callable[..., Any]]
+"""What reconciles the keys of each controller, by its name."""
 
 
 @pytest.fixture(scope="module")
 def composed() -> Composed:
     """The controllers of the whole service with all its options, of which none runs."""
-    found = Composed()
+    found: Composed = {}
     reconciles = Controller.reconciles
 
     def record(controller: Any, reconcile: Callable[..., Any], **options: Any) -> None:
@@ -246,15 +237,11 @@ def composed() -> Composed:
     return found
 
 
-def test_each_controller_of_a_domain_reconciles_in_steps_or_in_one_function(composed: Composed) -> None:
-    plain = {
-        name: domain_of(reconcile)
-        for name, reconcile in composed.items()
-        if not isinstance(getattr(reconcile, "__self__", None), Stages)
-    }
-    linear = {name for name, domain in plain.items() if domain in LINEAR}
-    assert plain.keys() - linear == PLAIN.keys()
-    assert {plain[name] for name in linear} == set(LINEAR)
+def test_each_controller_of_a_domain_reconciles_in_one_function(composed: Composed) -> None:
+    domains = {name: domain_of(reconcile) for name, reconcile in composed.items()}
+    linear = {name for name, domain in domains.items() if domain in LINEAR}
+    assert domains.keys() - linear == PLAIN.keys()
+    assert {domains[name] for name in linear} == set(LINEAR)
 
 
 @pytest.mark.parametrize("domain", LINEAR)
@@ -270,58 +257,9 @@ def test_linear_reconcile_is_in_the_controller_and_fits_on_a_screen(domain: str)
         assert each.end_lineno - each.lineno < 60
 
 
-def test_apply_and_finish_accept_exactly_what_plan_returns(composed: Composed) -> None:
-    for name, stages in composed.stages.items():
-        returned = members(get_type_hints(stages.plan)["return"])
-        steps, ends = accepted(stages.apply), accepted(stages.finish)
-        assert all(issubclass(each, Step) for each in returned), name
-        assert {each for each in returned if issubclass(each, End)} == ends, name
-        assert returned - ends == steps, name
-
-
-def test_apply_matches_its_steps_exhaustively(composed: Composed) -> None:
-    for name, stages in composed.stages.items():
-        assert len(accepted(stages.apply)) == 1 or ends_with_assert_never(stages.apply), name
-
-
-def test_the_loop_of_steps_is_the_runtimes_alone() -> None:
-    found = [
-        f"{name_of(file)}:{line} {word}"
-        for domain in (*DOMAINS, "object_set")
-        for file in (SOURCE / domain).rglob("*.py")
-        for line, word in words_of(tree_of(file))
-        if word in {"is_done", "is_end", "run_steps", "fence", "TypeGuard"}
-    ]
-    assert not found
-
-
 def domain_of(reconcile: Callable[..., Any]) -> str:
     """Return the folder of a function; of a method, that of its class."""
     return str(reconcile.__module__).split(".")[1]
-
-
-def members(annotation: Any) -> set[type[Any]]:
-    return set(get_args(annotation)) or {annotation}
-
-
-def accepted(function: Callable[..., Any]) -> set[type[Any]]:
-    return members(get_type_hints(function)[list(inspect.signature(function).parameters)[-1]])
-
-
-def ends_with_assert_never(function: Callable[..., Any]) -> bool:
-    """Tell whether a function has a `match` whose last case is for what is left, and calls assert_never."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    last = [each.cases[-1] for each in ast.walk(tree) if isinstance(each, ast.Match)]
-    return any("assert_never(" in ast.unparse(case) and case.guard is None for case in last)
-
-
-def words_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for each in ast.walk(tree):
-        match each:
-            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.FunctionDef(name=word) | ast.alias(name=word):
-                yield each.lineno, word
-            case ast.keyword(arg=str(word)) | ast.arg(arg=word):
-                yield each.lineno, word
 
 
 def test_no_modules_of_a_package_import_each_other_in_a_circle() -> None:

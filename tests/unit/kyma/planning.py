@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from kube_runtime import AlreadyExists, Causes, Client, KubeError, ObjectKey, Result, Step, StepFailure
+from kube_runtime import AlreadyExists, Causes, Client, KubeError, ObjectKey, Result, Step
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.kyma.controller import KymaReconciler
 from lifecycle_manager.kyma.crd import KymaCrd
@@ -44,7 +44,7 @@ def snapshot(
     kyma: Kyma, skr: SkrView | Exception, offer: Offer, *, crd: str = "hash", settings: Any = None, **more: Any
 ) -> KymaSnapshot:
     """Return a snapshot after the SKR was read, or after that failed."""
-    failures = (StepFailure(ReadSkr(), skr),) if isinstance(skr, Exception) else ()
+    failures = ((ReadSkr(), skr),) if isinstance(skr, Exception) else ()
     return KymaSnapshot(
         kyma=kyma,
         offer=offer,
@@ -126,7 +126,7 @@ def _deleted(seen: KymaSnapshot, refused: Refused) -> Planned:
         assert step not in steps, f"planned twice: {step}"
         steps.append(step)
         if (error := refused.get(type(step))) is not None:
-            seen = replace(seen, failures=(*seen.failures, StepFailure(step, error)))
+            seen = replace(seen, failures=(*seen.failures, (step, error)))
         else:
             seen = replace(seen, taken=(*seen.taken, step))
     return Planned(tuple(steps), Ended(step.status, step.requeue_after, step.error))
@@ -169,7 +169,7 @@ class _Recorded:
 
     async def read_skr(self, _: Client, seen: KymaSnapshot, __: KymaState) -> KymaSnapshot:
         for failure in seen.failures:
-            raise failure.error
+            raise failure[1]
         if seen.skr is None:
             self._take(ReadSkr())
         return seen

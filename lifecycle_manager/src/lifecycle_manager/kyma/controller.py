@@ -26,7 +26,6 @@ from kube_runtime import (
     ObjectKey,
     Priority,
     Result,
-    Stages,
 )
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import finalizer_removed, generation_changed, metadata_changed, versions
@@ -53,7 +52,6 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.kyma import rules
 from lifecycle_manager.kyma.crd import crd_changed
 from lifecycle_manager.kyma.deletion.apply import KymaDeletion
-from lifecycle_manager.kyma.deletion.plan import plan_deletion
 from lifecycle_manager.kyma.pull_secret import data_changed
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, failed_status, internal_error_status, status_of
@@ -170,14 +168,7 @@ class KymaReconciler:
 
     def __init__(self, snapshots: KymaSnapshots, connections: Connections, writes: KymaWrites) -> None:
         self.snapshots, self.connections, self.writes = snapshots, connections, writes
-        stages = KymaDeletion(snapshots, connections, writes)
-        self.deletion = Stages(
-            read=stages.read,
-            plan=plan_deletion,
-            apply=stages.apply,
-            finish=stages.finish,
-            outcomes=(KubeError, SkrAccessError),
-        )
+        self.deletion = KymaDeletion(snapshots, connections, writes)
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: KymaState) -> Result:
         """Reconcile a Kyma. Raises KubeError."""

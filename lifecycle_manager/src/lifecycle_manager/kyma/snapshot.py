@@ -14,7 +14,6 @@ from kube_runtime import (
     NotFound,
     ObjectKey,
     ObjectUnreadable,
-    Snapshot,
     Step,
     kind_is_gone,
 )
@@ -87,7 +86,7 @@ class KymaState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KymaSnapshot(Snapshot):
+class KymaSnapshot:
     """Everything that the rules decide on.
 
     - `skr`: None until it was read
@@ -98,7 +97,7 @@ class KymaSnapshot(Snapshot):
     - `pull_secret`: None where there is none to copy
     - `repeats`: how often in a row the outcome was read at once
     - `namespace_problems`: why ModuleConfigs can't be written, by module; empty where they can
-    - `failures`, `taken`: the steps of its deletion in this reconcile
+    - `failures`, `taken`: the steps of its deletion in this reconcile that failed, and why, and the others
     """
 
     timing: Timing
@@ -115,7 +114,12 @@ class KymaSnapshot(Snapshot):
     repeats: int = 0
     namespace_problems: Mapping[str, str] = field(default_factory=dict)
     settings: KymaSettings = field(default_factory=KymaSettings)
+    failures: tuple[tuple[Step, Exception], ...] = ()
     taken: tuple[Step, ...] = ()
+
+    def failure_of(self, *steps: type[Step]) -> Exception | None:
+        """Return the first failure of a step of these types."""
+        return next((error for step, error in self.failures if isinstance(step, steps)), None)
 
     @property
     def interval_seconds(self) -> float:

@@ -6,18 +6,24 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kube_runtime import (
+    Causes,
     Client,
     Forbidden,
     InventoryEntry,
     KindUnknown,
+    KubeError,
     NotFound,
     ObjectKey,
     Request,
     Result,
+    TooManySteps,
     find_object,
     read_kind,
 )
 from kube_runtime.apply.contents import kind_in
+from kube_runtime.controller.steps import MAX_STEPS
+from kube_runtime.exceptions import without_frames
+from kube_runtime.tracing import part
 from lifecycle_manager.contract.conditions import PULL_SECRET_SYNC
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, KYMAS, SECRETS
@@ -35,11 +41,12 @@ from lifecycle_manager.kyma.deletion.plan import (
     SkrStep,
     SkrSteps,
     WriteSkrStatus,
+    plan_deletion,
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState
 from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.object_set.inventory import is_crd, own_inventory
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr import Connections, SkrAccessError
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
 
@@ -48,16 +55,41 @@ KymaRequest = Request[ObjectKey, KymaState]
 
 @dataclass(frozen=True, eq=False)
 class KymaDeletion:
-    """The I/O of the stages of a deletion."""
+    """Reconciles a Kyma that is being deleted, step by step."""
 
     snapshots: KymaSnapshots
     connections: Connections
     writes: KymaWrites
 
-    async def read(self, request: KymaRequest) -> KymaSnapshot | None:
-        return self.snapshots.read(request.key, request.causes, request.state)
+    async def reconcile(self, key: ObjectKey, causes: Causes, state: KymaState) -> Result:
+        """Take the planned steps to their end, and write the status. Raises KubeError."""
+        seen = self.snapshots.read(key, causes, state)
+        if seen is None:
+            return Result()
+        async with Request(key, state, causes) as request:
+            for _ in range(MAX_STEPS):
+                step = plan_deletion(seen)
+                if isinstance(step, DeletionDone):
+                    break
+                seen = await self._taken(request, seen, step)
+            else:
+                raise TooManySteps(f"not deleted after {MAX_STEPS} steps; the last was {step!r}")
+        state.repeats = step.repeats
+        if step.status is not None:
+            await self.writes.write_status(seen.kyma, step.status)
+        if step.error is not None:
+            raise step.error
+        return Result(step.requeue_after, step.reasons)
 
-    async def apply(self, request: KymaRequest, seen: KymaSnapshot, step: DeletionStep) -> KymaSnapshot:
+    async def _taken(self, request: KymaRequest, seen: KymaSnapshot, step: DeletionStep) -> KymaSnapshot:
+        """Take a step; the next one is planned from its outcome, also where it failed."""
+        with part(type(step).__name__):
+            try:
+                return replace(await self._apply(request, seen, step), taken=(*seen.taken, step))
+            except (KubeError, SkrAccessError) as error:
+                return replace(seen, failures=(*seen.failures, (step, without_frames(error))))
+
+    async def _apply(self, request: KymaRequest, seen: KymaSnapshot, step: DeletionStep) -> KymaSnapshot:
         """Carry a step out; return the snapshot with its outcome. Raises KubeError, SkrAccessError."""
         kyma, metadata = seen.kyma, seen.kyma.metadata
         match step:
@@ -70,17 +102,10 @@ class KymaDeletion:
                 await self.writes.remove_finalizers(kyma, *removed)
             case SkrStep():
                 skr = await request.shared("skr", lambda: self.connections.to(metadata.name))
-                seen = await self._apply_in_skr(skr, request.state, seen, step)
+                return await self._apply_in_skr(skr, request.state, seen, step)
             case _:
                 assert_never(step)
-        return replace(seen, taken=(*seen.taken, step))
-
-    async def finish(self, request: KymaRequest, seen: KymaSnapshot, end: DeletionDone) -> Result:
-        """Remember how often the Kyma was read at once, and write the status. Raises KubeError."""
-        request.state.repeats = end.repeats
-        if end.status is not None:
-            await self.writes.write_status(seen.kyma, end.status)
-        return Result(end.requeue_after, end.reasons)
+        return seen
 
     async def _apply_in_skr(self, skr: Client, state: KymaState, seen: KymaSnapshot, step: SkrSteps) -> KymaSnapshot:
         inner = seen.skr.kyma if seen.skr is not None else None
