@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -31,20 +31,17 @@ from opentelemetry.sdk.trace import SpanProcessor
 from benchmarks.figures import Figure, print_all
 from benchmarks.klm import kubeconfig
 from kube_runtime import (
+    Causes,
     Client,
     ClientOptions,
     Controller,
-    End,
     KubeconfigPolicy,
     Manager,
     ObjectKey,
-    Request,
     Resource,
     Result,
-    Snapshot,
-    Stages,
-    Step,
 )
+from kube_runtime.tracing import part
 from kyma_diagnostics.spans import ChangeTracer
 
 CONFIG_MAPS: Resource[dict[str, Any]] = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -65,21 +62,6 @@ class Changed:
     """A signal."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Write(Step):
-    """A step."""
-
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen(Snapshot):
-    """What a plan is decided on."""
-
-    wanted: str
-    written: str = ""
 
 
 def main() -> int:
@@ -153,8 +135,7 @@ class _Bench:
         self.manager.serves(self._start, name="started")
         controller: Controller[ObjectKey, None] = self.manager.controller("bench")
         controller.receives(Changed, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
-        stages = Stages(read=self._read, plan=_plan, apply=self._apply, finish=self._finish)
-        controller.reconciles(stages.reconcile)
+        controller.reconciles(self._reconcile)
 
     async def _start(self) -> None:
         self.started.set()
@@ -170,25 +151,14 @@ class _Bench:
         await self._all_done.wait()
         return (time.process_time() - began) / keys
 
-    async def _read(self, _request: Request[ObjectKey, None]) -> Seen:
-        return Seen(wanted=str(self._value))
-
-    async def _apply(self, request: Request[ObjectKey, None], seen: Seen, step: Write) -> Seen:
-        key, document = request.key, {"data": {"value": step.value}}
-        await self._client.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager="bench")
-        return replace(seen, written=step.value)
-
-    async def _finish(self, _request: Request[ObjectKey, None], _seen: Seen, end: End) -> Result:
+    async def _reconcile(self, key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        with part("Write"):
+            document = {"data": {"value": str(self._value)}}
+            await self._client.apply(CONFIG_MAPS, key.name, document, key.namespace, field_manager="bench")
         self._left -= 1
         if not self._left:
             self._all_done.set()
-        return Result(end.requeue_after)
-
-
-def _plan(seen: Seen) -> Write | End:
-    if seen.error is not None:
-        return End(error=seen.error)
-    return End() if seen.written == seen.wanted else Write(seen.wanted)
+        return Result()
 
 
 def _tracer() -> ChangeTracer:
@@ -200,7 +170,7 @@ def _absent() -> Iterator[None]:
     nothing = nullcontext()
     with (
         patch("kube_runtime.client.transport._part_of_trace", lambda _method, _host, _target: nothing),
-        patch("kube_runtime.controller.steps.part", lambda _name: nothing),
+        patch(f"{__name__}.part", lambda _name: nothing),
         patch("kube_runtime.controller.controller.present", str),
         patch.object(Controller, "_reconcile_traced", Controller._reconcile_owned),  # noqa: SLF001
     ):

@@ -9,16 +9,10 @@ import pytest
 from kube_runtime import (
     Causes,
     ClusterUnreachable,
-    End,
     InventoryEntry,
-    KubeError,
     ObjectOutcome,
-    Request,
     ResponseInvalid,
     Result,
-    Snapshot,
-    Stages,
-    Step,
 )
 from kube_runtime.client.circuit import Circuit
 from kube_runtime.exceptions import TerminalError
@@ -71,26 +65,6 @@ async def test_answer_over_which_a_reconcile_fails_is_freed_at_once(error: type[
     async with running(reconcile) as workers:
         workers.queue.add("a")
         await eventually(lambda: len(server.answers) > 0 and server.kept == 0)
-
-
-async def test_answer_over_which_a_step_fails_is_freed_at_once() -> None:
-    server, kept = Server(ResponseInvalid), []
-
-    async def apply(_request: Request[str, None], _seen: Snapshot, _step: Step) -> Snapshot:
-        await server.read()
-        raise AssertionError("unreachable")
-
-    async def read(_request: Request[str, None]) -> Snapshot:
-        return Snapshot()
-
-    async def finish(_request: Request[str, None], seen: Snapshot, _end: End) -> Result:
-        kept.append(seen)
-        return Result()
-
-    stages = Stages(read=read, plan=lambda seen: End() if seen.failures else Step(), apply=apply, finish=finish)
-    await stages.reconcile("a", Causes(), None)
-    assert isinstance(kept[0].error, KubeError)
-    assert (len(server.answers), server.kept) == (1, 0)
 
 
 async def test_open_circuit_keeps_no_part_of_an_answer() -> None:

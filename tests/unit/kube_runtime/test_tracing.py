@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,15 +15,10 @@ from kube_runtime import (
     Causes,
     Client,
     Controller,
-    End,
     Manager,
     ManagerOptions,
     ObjectKey,
-    Request,
     Result,
-    Snapshot,
-    Stages,
-    Step,
 )
 from kube_runtime.health import LoopMonitor, ProbeServer
 from kube_runtime.metrics import RuntimeMetrics
@@ -43,39 +38,8 @@ class Written:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Write(Step):
-    """A step."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen(Snapshot):
-    is_written: bool = False
-
-
-class Steps:
-    def __init__(self, client: Client, read: Callable[[str], None]) -> None:
-        self._client = client
-        self._read = read
-
-    async def read(self, request: Request[ObjectKey, None]) -> Seen | None:
-        self._read(request.key.name)
-        return Seen() if request.key.name == "one" else None
-
-    def plan(self, seen: Seen) -> Write | End:
-        return End() if seen.is_written else Write()
-
-    async def apply(self, _request: Request[ObjectKey, None], seen: Seen, _step: Write) -> Seen:
-        document = {"data": {"value": "x"}}
-        await self._client.apply(CONFIG_MAPS, "written", document, NAMESPACE, field_manager="test")
-        return replace(seen, is_written=True)
-
-    async def finish(self, _request: Request[ObjectKey, None], _seen: Seen, end: End) -> Result:
-        return Result(end.requeue_after)
-
-
 @asynccontextmanager
-async def running(client: Client, exported: Exported, reconcile: Reconcile | Steps) -> AsyncIterator[Manager]:
+async def running(client: Client, exported: Exported, reconcile: Reconcile) -> AsyncIterator[Manager]:
     """Run a controller of ConfigMaps that receives a signal, with a tracer."""
     manager = Manager(
         client, ManagerOptions(trace_annotation="trace"), namespace=NAMESPACE, tracer=tracer_with(exported)
@@ -84,11 +48,7 @@ async def running(client: Client, exported: Exported, reconcile: Reconcile | Ste
     controller: Controller[ObjectKey, None] = manager.controller("maps")
     controller.watches(config_maps)
     controller.receives(Written, to=lambda signal: [ObjectKey(NAMESPACE, signal.name)])
-    if isinstance(reconcile, Steps):
-        stages = Stages(read=reconcile.read, plan=reconcile.plan, apply=reconcile.apply, finish=reconcile.finish)
-        controller.reconciles(stages.reconcile)
-    else:
-        controller.reconciles(reconcile)
+    controller.reconciles(reconcile)
     stopping = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(manager.run(stopping))
@@ -106,13 +66,16 @@ async def test_signal_in_a_trace_makes_the_reconcile_with_steps_and_requests_par
 ) -> None:
     exported, handed = Exported(), list[str]()
 
-    def read(name: str) -> None:
-        if name == "one":
+    async def reconcile(key: ObjectKey, _causes: Causes, _state: None) -> Result:
+        if key.name == "one":
             handed.append(handed_on(TRACE))
             assert exemplar() == {"trace_id": TRACE[3:35]}
             assert handed_on(OTHER) == OTHER
+            with part("Write"):
+                await client.apply(CONFIG_MAPS, "written", {"data": {"value": "x"}}, NAMESPACE, field_manager="test")
+        return Result()
 
-    async with running(client, exported, Steps(client, read)) as manager:
+    async with running(client, exported, reconcile) as manager:
         with manager.traced("verification", TRACE, kyma="demo"):
             assert manager.publish(Written("one")) == 1
         await eventually(lambda: "reconcile maps" in exported.names)

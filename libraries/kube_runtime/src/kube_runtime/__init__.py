@@ -60,10 +60,7 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
         Request as Request,
         Result as Result,
         RetryPolicy as RetryPolicy,
-        Snapshot as Snapshot,
-        Stages as Stages,
         Step as Step,
-        StepFailure as StepFailure,
         TooManySteps as TooManySteps,
         WorkQueue as WorkQueue,
     )
@@ -155,7 +152,7 @@ _MODULES = {
     "clock": "SYSTEM_CLOCK Clock",
     "controller": (
         "MAX_CAUSES_PER_KEY Causes Controller ControllerOptions End Priority QueueShutDown Request "
-        "Result RetryPolicy Snapshot Stages Step StepFailure TooManySteps WorkQueue"
+        "Result RetryPolicy Step TooManySteps WorkQueue"
     ),
     "event_recorder": "EventRecorder",
     "exceptions": (
