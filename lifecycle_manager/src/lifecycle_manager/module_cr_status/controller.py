@@ -10,8 +10,9 @@ A status is reconciled when
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
 import structlog
 
 from kube_runtime import (
@@ -19,6 +20,7 @@ from kube_runtime import (
     BadRequest,
     Causes,
     Change,
+    Clock,
     Conflict,
     Controller,
     EventRecorder,
@@ -37,13 +39,12 @@ from lifecycle_manager.contract.changes import generation_changed, versions
 from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
-from lifecycle_manager.contract.verdict import config_of
+from lifecycle_manager.contract.verdict import config_of, module_fields_of, verdict_of
 from lifecycle_manager.module_cr_status import rules
 from lifecycle_manager.module_cr_status.module_cr import ModuleCrInSkr
 from lifecycle_manager.module_cr_status.schema import StatusSchema, StatusSchemas
 from lifecycle_manager.module_cr_status.snapshot import (
     SYNC_RESOURCES_BY_CONFIG,
-    ModuleCrReader,
     ModuleCrSnapshot,
     ModuleCrState,
 )
@@ -94,8 +95,9 @@ def setup(
     controller.receives(SyncResourceApplied, to=lambda signal: made_from(signal.resource), priority=Priority.CHANGE)
     controller.receives(ClusterReachable, to=of_kyma, priority=Priority.RESYNC)
     controller.receives(ClusterReplaced, to=of_kyma, priority=Priority.RESYNC)
-    reader = ModuleCrReader(configs, sync_resources, policies, manager.clock)
-    reconciler = ModuleCrReconciler(reader, connections, StatusSchemas(manager.clock), manager.events, configs)
+    reconciler = ModuleCrReconciler(
+        configs, sync_resources, policies, connections, StatusSchemas(manager.clock), manager.events, manager.clock
+    )
     controller.reconciles(reconciler.reconcile, unforeseen=reconciler.report)
     return controller
 
@@ -104,15 +106,17 @@ def setup(
 class ModuleCrReconciler:
     """Reads and writes the status of Module CRs, and records Events."""
 
-    reader: ModuleCrReader
+    configs: Informer[ModuleConfig]
+    sync_resources: Informer[SyncResource]
+    policies: Policies
     connections: Connections
     schemas: StatusSchemas
     events: EventRecorder
-    configs: Informer[ModuleConfig]
+    clock: Clock
 
     async def reconcile(self, key: ObjectKey, causes: Causes, state: ModuleCrState) -> Result:
         """Write the status of a Module CR where it says something else. Raises KubeError, SkrAccessError."""
-        seen, requeue_after = self.reader.read(key, causes, state), None
+        seen, requeue_after = self._seen(key, causes, state), None
         if seen is not None and (reference := rules.reference_of(seen)) is not None:
             try:
                 requeue_after = await self._bring(seen, reference)
@@ -125,6 +129,33 @@ class ModuleCrReconciler:
             state.config = None
             return Result()
         return Result(requeue_after)
+
+    def _seen(self, key: ObjectKey, causes: Causes, state: ModuleCrState) -> ModuleCrSnapshot | None:
+        """Return what is known of a Module CR; None where it has no ModuleConfig that counts."""
+        present, now, seconds = self.configs.get(key), self.clock.now(), self.clock.monotonic()
+        config = present or state.config
+        if config is None or not self.policies.is_in_place(config):
+            state.config = None
+            return None
+        state.config = msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource=""))
+        is_released = present is None or config.metadata.being_deleted
+        if present is None and not config.metadata.being_deleted:
+            deleted = msgspec.structs.replace(config.metadata, deletion_timestamp=now)
+            config = msgspec.structs.replace(config, metadata=deleted)
+        reference = config.spec.resource_ref
+        memory = state.remembered(reference.uid if reference is not None else "", causes)
+        verdict = replace(verdict_of(config, self._made_from(config, causes)), status=module_fields_of(config))
+        memory.note(verdict, seconds)
+        return ModuleCrSnapshot(
+            config=config, verdict=verdict, memory=memory, now=now, seconds=seconds, is_released=is_released
+        )
+
+    def _made_from(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
+        """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""
+        applied = {each.resource.metadata.uid: each.resource for each in causes.of(SyncResourceApplied)}
+        for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name):
+            newest = applied.get(each.metadata.uid, each)
+            yield newest if newest.metadata.generation == each.metadata.generation else each
 
     async def _bring(self, seen: ModuleCrSnapshot, reference: ResourceReference) -> float | None:
         """Write what the status does not say, and an Event; return in how many seconds to look again."""

@@ -1,16 +1,12 @@
 """What the status of a Module CR is decided on, and what is remembered from reconcile to reconcile."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-import msgspec
-
-from kube_runtime import Causes, Clock, Index, Informer, ObjectKey
-from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, SyncResourceApplied
-from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of, module_fields_of, verdict_of
+from kube_runtime import Causes, Index
+from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
+from lifecycle_manager.contract.verdict import NOT_ACCESSIBLE, Verdict, config_of
 from lifecycle_manager.module_cr_status.status import Fields, ModuleCrEvent
-from lifecycle_manager.object_set import Policies
 from lifecycle_manager_api import ModuleConfig, SyncResource
 
 REFUSED_SECONDS = 600.0
@@ -79,46 +75,6 @@ class ModuleCrSnapshot:
     now: datetime
     seconds: float
     is_released: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class ModuleCrReader:
-    configs: Informer[ModuleConfig]
-    sync_resources: Informer[SyncResource]
-    policies: Policies
-    clock: Clock
-
-    def read(self, key: ObjectKey, causes: Causes, state: ModuleCrState) -> ModuleCrSnapshot | None:
-        """Return what is known of a Module CR; None where it has no ModuleConfig that counts."""
-        present = self.configs.get(key)
-        config = present or state.config
-        if config is None or not self.policies.is_in_place(config):
-            state.config = None
-            return None
-        is_released = present is None or config.metadata.being_deleted
-        state.config = msgspec.structs.replace(config, spec=msgspec.structs.replace(config.spec, resource=""))
-        if is_released and not config.metadata.being_deleted:
-            deleted = msgspec.structs.replace(config.metadata, deletion_timestamp=self.clock.now())
-            config = msgspec.structs.replace(config, metadata=deleted)
-        reference, seconds = config.spec.resource_ref, self.clock.monotonic()
-        verdict = replace(verdict_of(config, self._resources(config, causes)), status=module_fields_of(config))
-        memory = state.remembered(reference.uid if reference is not None else "", causes)
-        memory.note(verdict, seconds)
-        return ModuleCrSnapshot(
-            config=config,
-            verdict=verdict,
-            memory=memory,
-            now=self.clock.now(),
-            seconds=seconds,
-            is_released=is_released,
-        )
-
-    def _resources(self, config: ModuleConfig, causes: Causes) -> Iterable[SyncResource]:
-        """Return the SyncResources of a ModuleConfig: as they are in KCP, or about to be."""
-        applied = {each.resource.metadata.uid: each.resource for each in causes.of(SyncResourceApplied)}
-        for each in self.sync_resources.by_index(SYNC_RESOURCES_BY_CONFIG, config.metadata.name):
-            newest = applied.get(each.metadata.uid, each)
-            yield newest if newest.metadata.generation == each.metadata.generation else each
 
 
 def is_settled(verdict: Verdict) -> bool:
