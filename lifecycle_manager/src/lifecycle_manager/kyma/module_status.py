@@ -27,6 +27,7 @@ from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager_api import (
     KymaModuleStatus,
     Manifest,
@@ -42,7 +43,6 @@ from lifecycle_manager_api import (
 )
 from lifecycle_manager_api.conditions import listed, shortened
 
-READY = "Ready"
 STAYS = "stays as it is, since it was removed while it was not managed; its Module CRs stay in force"
 
 

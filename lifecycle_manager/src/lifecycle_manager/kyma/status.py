@@ -1,8 +1,8 @@
 """The status of a Kyma, from one snapshot: its conditions, and the state aggregated from all its parts."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +40,7 @@ from lifecycle_manager.kyma.module_status import (
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.brake import DELETION_STUCK
 from lifecycle_manager_api import (
@@ -54,9 +55,8 @@ from lifecycle_manager_api import (
     find,
     names,
 )
-from lifecycle_manager_api.conditions import NewCondition, last_operation, listed, set_conditions, shortened
+from lifecycle_manager_api.conditions import NewCondition, listed, shortened
 
-READY = "Ready"
 OWN_CONDITIONS = frozenset({READY, MODULES, REACHABLE, CRDS_SYNC, PULL_SECRET_SYNC})
 """The others belong to other domains, each of which writes its own as a field manager of its own."""
 
@@ -122,8 +122,9 @@ def _status(
         ),
         (READY, "True" if state is State.READY else "False", _reason(state, of_modules, of_others), message),
     )
-    return _finish(
-        snapshot.kyma,
+    return with_conditions(
+        snapshot.kyma.status,
+        snapshot.kyma.metadata,
         snapshot.timing.now,
         state=state,
         modules=modules_shown(modules),
@@ -165,8 +166,9 @@ def failed_status(
             each if each.state is State.UNMANAGED else msgspec.structs.replace(each, state=State.ERROR, message=message)
             for each in modules
         )
-    status = _finish(
-        snapshot.kyma,
+    status = with_conditions(
+        snapshot.kyma.status,
+        snapshot.kyma.metadata,
         snapshot.timing.now,
         state=State.ERROR if is_over else snapshot.kyma.status.state or State.PROCESSING,
         modules=modules,
@@ -175,7 +177,6 @@ def failed_status(
             *(((CRDS_SYNC, "False", failure.reason, failure.message),) if snapshot.needs_crd else ()),
             (READY, "False", failure.reason, failure.message),
         ),
-        operation=failure.message,
     )
     return status, None if is_over else snapshot.timing.now + left
 
@@ -200,12 +201,12 @@ def _with_manifests(snapshot: KymaSnapshot, changes: Iterable[ModuleChange]) -> 
 
 def internal_error_status(kyma: Kyma, failure: SkrFailure, now: datetime) -> KymaStatus:
     """Return the status after an exception that nothing foresaw: only `Ready` and the state change."""
-    return _finish(
-        kyma,
+    return with_conditions(
+        kyma.status,
+        kyma.metadata,
         now,
         state=State.DELETING if kyma.metadata.being_deleted else State.ERROR,
         conditions=((READY, "False", failure.reason, failure.message),),
-        operation=failure.message,
     )
 
 
@@ -223,8 +224,9 @@ def deleting_status(
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
     known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
     reports = [removed_module(snapshot, manifest) for _, manifest in sorted(known.items())]
-    in_kcp = _finish(
-        snapshot.kyma,
+    in_kcp = with_conditions(
+        snapshot.kyma.status,
+        snapshot.kyma.metadata,
         snapshot.timing.now,
         state=State.WARNING if stuck else State.DELETING,
         modules=tuple(each.shown for each in reports),
@@ -232,7 +234,6 @@ def deleting_status(
             removed if modules_removed else removing,
             (READY, "False", DELETION_STUCK if stuck and reason == reasons.DELETING else reason, message),
         ),
-        operation=message,
     )
     in_skr = msgspec.structs.replace(in_kcp, modules=tuple(each.for_users().shown for each in reports))
     return Shown(in_kcp, _for_skr(snapshot, in_skr), stuck_at)
@@ -347,26 +348,3 @@ def _dated_as(status: KymaStatus, other: KymaStatus) -> KymaStatus:
         return other
     dated = msgspec.structs.replace(operation, last_update_time=date.last_update_time)
     return msgspec.structs.replace(other, last_operation=dated)
-
-
-def _finish(
-    kyma: Kyma,
-    now: datetime,
-    *,
-    state: State,
-    conditions: Iterable[NewCondition],
-    operation: str,
-    dropped: Collection[str] = (),
-    **changes: Any,
-) -> KymaStatus:
-    """Return the status of before with its changes, and without conditions of the types in `dropped`."""
-    before, generation, now = kyma.status, kyma.metadata.generation, now.replace(microsecond=0)
-    kept = tuple(each for each in before.conditions if each.type not in dropped)
-    return msgspec.structs.replace(
-        before,
-        state=state,
-        conditions=set_conditions(kept, conditions, generation, now),
-        observed_generation=generation,
-        last_operation=last_operation(before.last_operation, operation, now),
-        **changes,
-    )

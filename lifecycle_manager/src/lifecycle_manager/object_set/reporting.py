@@ -15,6 +15,7 @@ from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager.skr import ObservedObject
 from lifecycle_manager_api import (
     Condition,
+    KymaStatus,
     Manifest,
     ManifestStatus,
     ObjectMeta,
@@ -29,7 +30,7 @@ TROUBLE = frozenset({State.ERROR, State.WARNING})
 READY = "Ready"
 """The condition that sums up all others."""
 
-Status = TypeVar("Status", ManifestStatus, SyncResourceStatus)
+Status = TypeVar("Status", KymaStatus, ManifestStatus, SyncResourceStatus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +53,20 @@ def with_conditions(
     now: datetime,
     *,
     conditions: Sequence[NewCondition],
+    dropped: Collection[str] = (),
+    operation: str = "",
     **fields: Any,
 ) -> Status:
-    """Return a status with other conditions and fields, for the current generation.
+    """Return a status with other conditions and fields, for the current generation, without `dropped` conditions.
 
-    The message of the last condition is the last operation.
+    The last operation is the message of the last condition, if nothing else is given.
     """
+    now = now.replace(microsecond=0)
+    kept = tuple(each for each in before.conditions if each.type not in dropped)
     return msgspec.structs.replace(
         before,
-        conditions=set_conditions(before.conditions, conditions, metadata.generation, now),
-        last_operation=last_operation(before.last_operation, conditions[-1][3], now.replace(microsecond=0)),
+        conditions=set_conditions(kept, conditions, metadata.generation, now),
+        last_operation=last_operation(before.last_operation, operation or conditions[-1][3], now),
         observed_generation=metadata.generation,
         **fields,
     )
