@@ -118,8 +118,8 @@ def test_error_names_each_source_and_a_solution(caches: Path, monkeypatch: pytes
         (Platform("linux", "amd64"), ["official releases", "build from Go modules"]),
         (Platform("linux", "arm64"), ["official releases", "build from Go modules"]),
         (Platform("linux", "riscv64"), ["build from Go modules"]),
-        (Platform("darwin", "arm64"), ["archives of envtest", "build from Go modules"]),
-        (Platform("darwin", "amd64"), ["archives of envtest", "build from Go modules"]),
+        (Platform("darwin", "arm64"), ["build from Go modules"]),
+        (Platform("darwin", "amd64"), ["build from Go modules"]),
         (Platform("win32", "amd64"), []),
     ],
 )

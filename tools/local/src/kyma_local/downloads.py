@@ -46,11 +46,11 @@ class VerifiedDownloads:
             raise SourceFailed(f"{_mirrored(url)} is empty")
         return answer.text
 
-    def verified(self, url: str, expected: str, *, algorithm: str = "sha256") -> Path:
-        """Download a file and check its digest. Raises SourceFailed."""
+    def verified(self, url: str, expected: str) -> Path:
+        """Download a file and check its SHA-256. Raises SourceFailed."""
         name = url.rpartition("/")[2]
         self._listener.doing(f"downloading {name}")
-        digest = hashlib.new(algorithm)
+        digest = hashlib.sha256()
         path = self._scratch / name
         try:
             with self._client.stream("GET", _mirrored(url)) as answer, path.open("wb") as file:
@@ -62,8 +62,7 @@ class VerifiedDownloads:
         except httpx.HTTPError as error:
             raise SourceFailed(f"{_mirrored(url)}: {error or type(error).__name__}") from None
         if digest.hexdigest() != expected:
-            readable = algorithm.upper().replace("SHA", "SHA-")
-            raise SourceFailed(f"{_mirrored(url)}: {readable} is {digest.hexdigest()}, expected {expected or 'none'}")
+            raise SourceFailed(f"{_mirrored(url)}: SHA-256 is {digest.hexdigest()}, expected {expected or 'none'}")
         return path
 
 
