@@ -101,6 +101,7 @@ def test_cached_programs_are_not_built_again(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(SourceFailed, match="no Go"):
         find_programs()
     cache = tmp_path / "kyma-lifecycle-manager" / f"node-{KUBERNETES}"
+    cache.mkdir()
     for name in PROGRAMS:
         (cache / name).touch(mode=stat.S_IRWXU)
     assert find_programs() == cache

@@ -7,13 +7,11 @@
 """
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from kyma_local.cache import Binaries, cache_folder, is_complete, locked, present_binaries
-from kyma_local.claims import scratch_folder
+from kyma_local.cache import Binaries, cache_folder, fetched, present_binaries
 from kyma_local.go_build import build_from_modules
 from kyma_local.platforms import Platform
 from kyma_local.progress import SILENT, Listener
@@ -52,37 +50,28 @@ def find_binaries(
     if present := present_binaries(wanted):
         return present
     cache, platform = cache_folder(wanted), Platform.current()
-    sources = sources_for(platform) if sources is None else sources
-    if not sources:
+    chosen = sources_for(platform) if sources is None else sources
+    if not chosen:
         raise BinariesMissing(
             f"local clusters run on Linux and macOS; this is {platform}. On Windows use its Subsystem for Linux (WSL)."
         )
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
-        if not is_complete(cache):
-            assets = os.environ.get("KUBEBUILDER_ASSETS")
-            lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
-            reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache} is empty"]
-            _fill(cache, wanted, sources, listener, reasons)
-    return Binaries(cache)
+    return Binaries(fetched(cache, NAMES, lambda target: _fetch(target, wanted, chosen, listener), listener.doing))
 
 
-def _fill(
-    cache: Path, wanted: Versions, sources: Sequence[tuple[str, Source]], listener: Listener, reasons: list[str]
-) -> None:
-    """Fill the cache from the first source that works, in one step: an interrupted run leaves nothing behind."""
+def _fetch(target: Path, wanted: Versions, sources: Sequence[tuple[str, Source]], listener: Listener) -> None:
+    """Fetch the binaries from the first source that works; nothing of the others is kept. Raises BinariesMissing."""
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    lacking = f"{assets} has not all of {', '.join(NAMES)}" if assets else "not set"
+    reasons = [f"$KUBEBUILDER_ASSETS: {lacking}", f"cache: {cache_folder(wanted)} is empty"]
     for name, source in sources:
-        with scratch_folder("fetching-", cache.parent) as scratch:
-            target = scratch / "bin"
-            target.mkdir()
-            try:
-                source(target, wanted, listener)
-            except SourceFailed as error:
-                reasons.append(f"{name}: {error}")
-                listener.doing(f"{name}: {error}")
-                continue
-            shutil.rmtree(cache, ignore_errors=True)
-            target.rename(cache)
+        try:
+            source(target, wanted, listener)
+        except SourceFailed as error:
+            reasons.append(f"{name}: {error}")
+            listener.doing(f"{name}: {error}")
+            for left in target.iterdir():
+                left.unlink()
+        else:
             return
     listed = "\n".join(f"  - {reason}" for reason in reasons)
     raise BinariesMissing(

@@ -7,9 +7,9 @@ So a generated module requires Kubernetes and replaces each library by its publi
 from collections.abc import Sequence
 from pathlib import Path
 
-from kyma_local.go_modules import GoModule, download, find_go
+from kyma_local.go_modules import build_programs, download, find_go
 from kyma_local.progress import Listener
-from kyma_local.sources import Versions, install
+from kyma_local.sources import Versions
 
 VERSION_PACKAGE = "k8s.io/component-base/version"
 ETCD_MODULE = "go.etcd.io/etcd/server/v3"
@@ -18,30 +18,24 @@ KUBERNETES_MODULE = "k8s.io/kubernetes"
 
 def build_from_modules(target: Path, wanted: Versions, listener: Listener) -> None:
     """Build the binaries into a folder. Raises SourceFailed."""
-    scratch = target.parent
-    go = find_go(scratch, listener)
-    etcd = GoModule(go, scratch / "etcd", {ETCD_MODULE: wanted.etcd}, (ETCD_MODULE,))
-    listener.doing(f"etcd {wanted.etcd}: downloading its Go modules")
-    etcd.prepare()
-    listener.doing(f"etcd {wanted.etcd}: building, once")
-    built = etcd.build("", listener.done)
-    install(built[0].rename(built[0].with_name("etcd")), target)
-
+    build_programs(target, f"etcd {wanted.etcd}", {ETCD_MODULE: wanted.etcd}, (ETCD_MODULE,), listener)
+    (server,) = target.iterdir()
+    server.rename(target / "etcd")
     build_kubernetes(target, ("kube-apiserver", "kube-controller-manager"), wanted.kubernetes, listener)
 
 
 def build_kubernetes(target: Path, programs: Sequence[str], version: str, listener: Listener) -> None:
     """Build programs of Kubernetes into a folder. Raises SourceFailed."""
-    scratch = target.parent
-    go = find_go(scratch, listener)
-    packages = tuple(f"{KUBERNETES_MODULE}/cmd/{name}" for name in programs)
-    module = GoModule(go, scratch / "kubernetes", {KUBERNETES_MODULE: version}, packages)
-    listener.doing(f"Kubernetes {version}: downloading its Go modules")
-    module.prepare(staging_libraries(go, scratch, version))
-    listener.doing(f"Kubernetes {version}: building {', '.join(programs)}: some minutes, once")
-    stamp = f"-s -w -X {VERSION_PACKAGE}.gitVersion={version}"  # kubectl needs the version
-    for program in module.build(stamp, listener.done):
-        install(program, target)
+    go = find_go(target.parent, listener)
+    build_programs(
+        target,
+        f"Kubernetes {version}",
+        {KUBERNETES_MODULE: version},
+        [f"{KUBERNETES_MODULE}/cmd/{name}" for name in programs],
+        listener,
+        ldflags=f"-s -w -X {VERSION_PACKAGE}.gitVersion={version}",  # kubectl needs the version
+        replaced=staging_libraries(go, target.parent, version),
+    )
 
 
 def staging_libraries(go: str, scratch: Path, version: str) -> dict[str, str]:

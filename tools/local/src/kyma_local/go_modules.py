@@ -5,9 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -106,49 +106,46 @@ def download(go: str, module: str, version: str, scratch: Path) -> Path:
     return Path(msgspec.json.decode(answer)["Dir"])
 
 
-@dataclass(frozen=True, slots=True)
-class GoModule:
-    """A generated Go module that requires published ones in some versions, to build programs of them (`packages`).
+def build_programs(
+    target: Path,
+    what: str,
+    required: Mapping[str, str],
+    packages: Sequence[str],
+    listener: Listener,
+    *,
+    ldflags: str = "-s -w",
+    replaced: Mapping[str, str] = MappingProxyType({}),
+    sources: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Build the programs of packages into a folder; `what` names them to the listener. Raises SourceFailed.
 
-    `sources` are files of the generated module, by their paths; a package of its own starts with a dot.
+    They are built in a generated module, which requires published ones in some versions, and replaces libraries by
+    published versions of them. `sources` are files of the generated module, by their paths; a package of its own starts
+    with a dot.
     """
+    folder = Path(tempfile.mkdtemp(prefix="module-", dir=target.parent))
+    go = find_go(target.parent, listener)
+    listener.doing(f"{what}: downloading its Go modules")
+    for path, source in sources.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(source)
+    imports = "\n".join(f'import _ "{package}"' for package in packages if package[0] != ".")
+    (folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
+    requirements = "\n".join(f"require {module} {version}" for module, version in required.items())
+    replacements = "\n".join(f"replace {library} => {library} {version}" for library, version in replaced.items())
+    (folder / "go.mod").write_text(f"module local\n\ngo 1.{GO}\n\n{requirements}\n\n{replacements}\n")
+    run([go, "mod", "tidy"], folder)
 
-    go: str
-    folder: Path
-    required: Mapping[str, str]
-    packages: tuple[str, ...]
-    sources: Mapping[str, str] = field(default_factory=dict)
+    listener.doing(f"{what}: building, some minutes, once")
+    total = len(run([go, "list", "-deps", *packages], folder).splitlines())
+    compiled = 0
 
-    def prepare(self, replaced: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Write the module and download its dependencies. Raises SourceFailed."""
-        self.folder.mkdir()
-        imports = "\n".join(f'import _ "{package}"' for package in self.packages if package[0] != ".")
-        for path, source in self.sources.items():
-            (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.folder / path).write_text(source)
-        (self.folder / "tools.go").write_text(f"//go:build tools\n\npackage tools\n\n{imports}\n")
-        requirements = "\n".join(f"require {module} {version}" for module, version in self.required.items())
-        replacements = "\n".join(f"replace {library} => {library} {version}" for library, version in replaced.items())
-        (self.folder / "go.mod").write_text(f"module local\n\ngo 1.{GO}\n\n{requirements}\n\n{replacements}\n")
-        run([self.go, "mod", "tidy"], self.folder)
+    def count(_line: str) -> None:
+        nonlocal compiled
+        compiled += 1
+        listener.done(min(compiled, total), total)
 
-    def build(self, ldflags: str, done: Callable[[int, int], None]) -> list[Path]:
-        """Build the programs and return their paths; `done` receives the compiled and the total number of packages.
-
-        Raises SourceFailed.
-        """
-        target = self.folder / "bin"
-        total = len(run([self.go, "list", "-deps", *self.packages], self.folder).splitlines())
-        compiled = 0
-
-        def count(_line: str) -> None:
-            nonlocal compiled
-            compiled += 1
-            done(min(compiled, total), total)
-
-        command = [self.go, "build", "-v", "-trimpath", f"-ldflags={ldflags}", "-o", f"{target}/", *self.packages]
-        run(command, self.folder, count)
-        return sorted(target.iterdir())
+    run([go, "build", "-v", "-trimpath", f"-ldflags={ldflags}", "-o", f"{target}/", *packages], folder, count)
 
 
 def _installer() -> list[str]:

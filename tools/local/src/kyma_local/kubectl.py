@@ -1,12 +1,10 @@
 """kubectl of this machine; where there is none, that of an official release, or a build from its Go module."""
 
-import os
 import shlex
 import shutil
 from pathlib import Path
 
-from kyma_local.cache import cache_root, locked
-from kyma_local.claims import scratch_folder
+from kyma_local.cache import cache_root, fetched
 from kyma_local.downloads import VerifiedDownloads
 from kyma_local.go_build import build_kubernetes
 from kyma_local.platforms import Platform
@@ -27,22 +25,14 @@ def find_kubectl(listener: Listener = SILENT) -> Path:
     if found := shutil.which(NAME):
         return Path(found)
     cache = cache_root() / f"{NAME}-{KUBERNETES}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache.with_name(f"{cache.name}.lock"), listener.doing):
-        if not os.access(cache / NAME, os.X_OK):
-            _fetch(cache, listener)
-    return cache / NAME
+    return fetched(cache, (NAME,), lambda target: _fetch(target, listener), listener.doing) / NAME
 
 
 def _fetch(target: Path, listener: Listener) -> None:
-    with scratch_folder("fetching-", target.parent) as scratch:
-        fetched = scratch / "bin"
-        fetched.mkdir()
-        try:
-            with VerifiedDownloads.into(scratch, listener) as downloads:
-                program = download_kubernetes_program(NAME, KUBERNETES, downloads, platform=Platform.current())
-            install(program, fetched)
-        except SourceFailed as error:
-            listener.doing(f"official releases: {error}")
-            build_kubernetes(fetched, (NAME,), KUBERNETES, listener)
-        install(fetched / NAME, target)
+    try:
+        with VerifiedDownloads.into(target.parent, listener) as downloads:
+            program = download_kubernetes_program(NAME, KUBERNETES, downloads, platform=Platform.current())
+        install(program, target)
+    except SourceFailed as error:
+        listener.doing(f"official releases: {error}")
+        build_kubernetes(target, (NAME,), KUBERNETES, listener)
