@@ -1,8 +1,6 @@
 """What only a simulation has: many clusters, a record of what was asked, a past that ends, a start from anything."""
 
 import asyncio
-import json
-import sys
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -10,10 +8,9 @@ import pytest
 import uvloop
 from yarl import URL
 
-from kube_runtime import Client, ClientOptions, Informer, KubeconfigPolicy, NotFound, NotServed
+from kube_runtime import Client, Informer, KubeconfigPolicy, NotFound, NotServed
 from kube_simulation import SimulatedCluster, Simulation, serve_simulation
 from tests.kinds import CONFIG_MAPS
-from tests.kubeconfigs import kubeconfig
 from tests.waiting import eventually
 
 INSECURE = KubeconfigPolicy(allow_insecure=True)
@@ -127,19 +124,3 @@ async def test_empty_cluster_costs_a_few_kilobytes(simulation: Simulation) -> No
     finally:
         tracemalloc.stop()
     assert (after - before) / 200 < 10_000
-
-
-async def test_process_of_its_own_says_where_it_is() -> None:
-    command = [sys.executable, "-m", "kube_simulation", "--clusters", "3", "--port", "0", "--prefix", "skr-"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(120):
-            started = json.loads(await process.stdout.readline())
-        document = kubeconfig({}, server=f"{started['address']}/clusters/skr-2")
-        async with await Client.from_kubeconfig(document, policy=INSECURE, options=ClientOptions(qps=0)) as client:
-            await write(client)
-            assert (await client.get(CONFIG_MAPS, "one", "default"))["metadata"]["uid"]
-    finally:
-        process.terminate()
-        await process.wait()

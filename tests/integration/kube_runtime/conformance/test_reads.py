@@ -84,17 +84,6 @@ async def test_version_of_the_future_is_refused_for_a_while(both: Both) -> None:
     assert refused["details"]["retryAfterSeconds"] == 1
 
 
-async def test_list_of_a_past_version_is_of_that_version(both: Both) -> None:
-    await both.ask(201, "POST", WIDGETS, widget("one", size=1))
-    then = await both.own("GET", WIDGETS)
-    await both.ask(200, "PATCH", f"{WIDGETS}/one", {"spec": {"size": 2}}, MERGE)
-    for server, page in zip((both.real, both.simulated), then, strict=True):
-        version = page["metadata"]["resourceVersion"]
-        target = f"{WIDGETS}?resourceVersion={version}&resourceVersionMatch=Exact".replace("{ns}", both.namespace)
-        _, exact = await server.ask("GET", target, None, "")
-        assert [item["spec"]["size"] for item in exact["items"]] == [1]
-
-
 async def test_watch_tells_changes_after_a_version(both: Both) -> None:
     start = await both.own("GET", WIDGETS)
     await both.ask(201, "POST", WIDGETS, widget("one", size=1))
@@ -144,7 +133,6 @@ async def test_watch_can_begin_with_what_is_there(both: Both) -> None:
         events = await both.watch(f"{path}{query}", lambda event: bool(event["object"]["metadata"].get("annotations")))
         assert [kind for kind, _ in events] == ["ADDED", "ADDED", "BOOKMARK"]
         assert events[-1][1] == {"k8s.io/initial-events-end": "true"}
-    await both.ask(422, "GET", f"{path}&sendInitialEvents=true")
 
 
 async def test_version_that_is_too_old_is_reported_within_the_watch(both: Both) -> None:

@@ -203,14 +203,6 @@ async def test_object_without_finalizers_is_gone_at_once(both: Both) -> None:
     await both.ask(404, "DELETE", f"{WIDGETS}/one")
 
 
-async def test_collection_is_deleted_by_selector(both: Both) -> None:
-    for number in range(3):
-        await both.ask(201, "POST", CONFIG_MAPS, config_map(f"n{number}", {"labels": {"n": str(number)}}))
-    await both.ask(200, "DELETE", f"{CONFIG_MAPS}?labelSelector=n+notin+(1)")
-    left = await both.ask(200, "GET", f"{CONFIG_MAPS}?labelSelector=n")
-    assert [item["metadata"]["name"] for item in left["items"]] == ["n1"]
-
-
 async def test_dry_run_says_what_would_be_and_stores_nothing(both: Both) -> None:
     await both.ask(201, "POST", f"{WIDGETS}?dryRun=All", widget("one", size=1))
     await both.ask(201, "PATCH", f"{WIDGETS}/one?dryRun=All&fieldManager=m", widget("one", size=1), APPLY)

@@ -1,11 +1,9 @@
-"""What the body of a request says: an object, in JSON or for an apply in YAML."""
+"""What the body of a request says: an object, in JSON."""
 
 from typing import Any
 
 import msgspec
 
-from kube_runtime.exceptions import ManifestInvalid
-from kube_runtime.yaml_text import load_yaml
 from kube_simulation.kinds import Kind
 from kube_simulation.refusals import bad_request
 from kube_simulation.requests import ApiRequest
@@ -31,16 +29,7 @@ def decoded(request: ApiRequest, kind: Kind) -> Document:
 
 
 def applied_document(request: ApiRequest) -> Document:
-    try:
-        document = msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            document = load_yaml(request.body.decode(errors="replace"))
-        except ManifestInvalid as error:
-            raise bad_request(f"error decoding YAML: {error}") from None
-    if not isinstance(document, dict):
-        raise bad_request("error decoding YAML: it is no object")
-    return _with_metadata(document)
+    return _with_metadata(json_object(request.body))
 
 
 def _with_metadata(document: Document) -> Document:

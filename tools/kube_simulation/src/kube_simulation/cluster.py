@@ -23,7 +23,7 @@ from kube_simulation.watching import Watch, Watches
 from kube_simulation.writing import StoreWriter
 
 _WITH_A_NAME = frozenset({"get", "watch", "update", "patch", "apply", "delete"})
-_WITHOUT_A_NAME = frozenset({"list", "watch", "create", "deletecollection"})
+_WITHOUT_A_NAME = frozenset({"list", "watch", "create"})
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _BUILTIN: dict[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.plural): kind for kind in BUILTIN_KINDS}
 _BUILTIN_BY_STORAGE: dict[Storage, Kind] = {kind.storage: kind for kind in BUILTIN_KINDS}
@@ -247,7 +247,7 @@ class SimulatedCluster:
 
     def _read(self, state: _State, kind: Kind, request: ApiRequest) -> Answer:
         if request.verb == "watch":
-            return Answer(200, watch=self._watch(state, kind, request))
+            return Answer(200, watch=self._watch(state, kind, request).chunks())
         return get(state.store, kind, request) if request.name else list_objects(state.store, kind, request)
 
     def _write(self, state: _State, kind: Kind, request: ApiRequest) -> Answer:
@@ -257,8 +257,6 @@ class SimulatedCluster:
                 if request.subresource == "token"
                 else state.writer.create(kind, request)
             )
-        if request.verb == "deletecollection":
-            return self._delete_collection(state, kind, request)
         acts = {
             "update": state.writer.update,
             "patch": state.writer.patch,
@@ -271,15 +269,6 @@ class SimulatedCluster:
         since = state.lifecycle.served_since.get(kind.storage, 0)
         seconds = self._settings.bookmark_seconds
         return Watch(state.store, state.watches, lambda: self.rules, kind, request, seconds, since)
-
-    def _delete_collection(self, state: _State, kind: Kind, request: ApiRequest) -> Answer:
-        answer = list_objects(state.store, kind, request)
-        for item in answer.document()["items"]:
-            metadata = item["metadata"]
-            stored = state.store.table(kind.storage).get((metadata.get("namespace", ""), metadata["name"]))
-            if stored is not None and not request.dry_run:
-                state.writer.mark_deleted(kind, stored)
-        return answer
 
     def _kinds(self) -> Iterable[Kind]:
         return itertools.chain(BUILTIN_KINDS, self._opened.lifecycle.custom.values())

@@ -8,7 +8,7 @@ import msgspec
 from kube_simulation.kinds import Kind
 from kube_simulation.requests import Answer
 
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.0", "platform": "simulated/any"}
 
 

@@ -93,11 +93,7 @@ def _position(store: Store, request: ApiRequest) -> tuple[int, tuple[str, str] |
         if at.version < store.oldest:
             raise gone(_TOO_OLD_PAGE)
         return at.version, (at.namespace, at.name)
-    asked = version_asked(store, request)
-    if asked is not None and request.query.get("resourceVersionMatch") == "Exact":
-        if asked < store.oldest:
-            raise gone(f"The resourceVersion for the provided list is too old: {asked}")
-        return asked, None
+    version_asked(store, request)
     return newest, None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, unquote_plus
 
 import msgspec
@@ -66,21 +66,13 @@ class ApiRequest:
         return "dryRun" in self.query
 
 
-class WatchedChanges(Protocol):
-    """A watch to be followed, see `kube_simulation.watching`."""
-
-    def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the lines of the watch, until it ends. Raises ConnectionDropped."""
-        ...
-
-
 @dataclass(slots=True)
 class Answer:
-    """What the server says: a code and a body, or a watch to be followed."""
+    """What the server says: a code and a body, or the lines of a watch until it ends."""
 
     code: int
     body: bytes = b""
-    watch: WatchedChanges | None = None
+    watch: AsyncIterator[bytes] | None = None
     retry_after_seconds: int | None = None
     content_type: str = "application/json"
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from kube_simulation.cluster import ClusterSettings, SimulatedCluster
 from kube_simulation.records import Records, RequestRecord
 from kube_simulation.refusals import Refused, too_large, unknown_path
-from kube_simulation.requests import Answer, ConnectionDropped, WatchedChanges, request_of
+from kube_simulation.requests import Answer, ConnectionDropped, request_of
 
 _PREFIX = "/clusters/"
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -135,12 +135,12 @@ def _dropped(http: web.BaseRequest) -> web.Response:
     return web.Response(status=500)
 
 
-async def _stream(http: web.BaseRequest, watch: WatchedChanges) -> web.StreamResponse:
+async def _stream(http: web.BaseRequest, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(http)
     with suppress(ConnectionResetError):  # a client that is gone ends its watch
-        async for chunk in watch.chunks():
+        async for chunk in chunks:
             await response.write(chunk)
         await response.write_eof()
     return response

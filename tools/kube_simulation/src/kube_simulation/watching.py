@@ -11,7 +11,7 @@ import msgspec
 
 from kube_simulation.kinds import Kind
 from kube_simulation.reading import served_body, version_asked
-from kube_simulation.refusals import FieldCause, Refused, gone
+from kube_simulation.refusals import Refused, gone
 from kube_simulation.requests import ApiRequest, ConnectionDropped
 from kube_simulation.selectors import Selector, selector_of
 from kube_simulation.store import ObjectName, Storage, Store, Stored, StoredChange
@@ -81,8 +81,6 @@ class Watch:
         )
         self._bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
         self._initial_events = query.get("sendInitialEvents") in {"true", "1"}
-        if "sendInitialEvents" in query and query.get("resourceVersionMatch") != "NotOlderThan":
-            raise _initial_events_need_a_match()
         self._hidden: dict[ObjectName, StoredChange] = {}
         self._woken = asyncio.Event()
         self._ended = False
@@ -236,10 +234,3 @@ class Watch:
 
 def _line(kind: bytes, body: bytes) -> bytes:
     return b'{"type":"' + kind + b'","object":' + body + b"}\n"
-
-
-def _initial_events_need_a_match() -> Refused:
-    message = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-    cause = FieldCause("FieldValueForbidden", message, "resourceVersionMatch")
-    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [cause.as_json()]}
-    return Refused(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {cause}', details)
