@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kube_runtime import Clock
 from tests import builders
 
 
 @dataclass(eq=False)
-class ManualClock:
+class ManualClock(Clock):
     """A `kube_runtime.Clock` whose time is set by a test; `monotonic` follows it, but for jumps."""
 
     time: datetime = builders.NOW
@@ -29,7 +30,7 @@ class ManualClock:
         self.jumped += seconds
 
 
-class LoopClock:
+class LoopClock(Clock):
     """A `kube_runtime.Clock` that follows the event loop, whose time a test compresses with looptime."""
 
     def now(self) -> datetime:

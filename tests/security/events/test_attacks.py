@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
+from kube_runtime import Clock
 from kube_runtime.leases import NotHandedOver
 from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
@@ -95,7 +96,7 @@ class Message:
         return [*kept.items(), *self.extra]
 
 
-class Clock:
+class EndpointClock(Clock):
     """The endpoint's clock. A test can stop it, so that its requests take no time."""
 
     stands_at: datetime | None = None
@@ -114,7 +115,7 @@ class Endpoint:
         self.revoked: dict[str, datetime] = {}
         self.ready = True
         self.handed_over_in_vain = False
-        self.clock = Clock()
+        self.clock = EndpointClock()
         app = EventEndpoint(
             trust=lambda: CA.certificate_pem,
             subscriber=self.take,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import RuntimeMetrics
-from kube_runtime.clock import SystemClock
+from kube_runtime.clock import SYSTEM_CLOCK
 from lifecycle_manager.process.telemetry import ChangeLatency
 from tools.documentation.markdown import code, escaped, table
 
@@ -132,7 +132,7 @@ def _literal(call: ast.Call) -> Metric | None:
 
 def _collected() -> dict[str, tuple[Metric, ...]]:
     registry = CollectorRegistry()
-    ChangeLatency(registry, SystemClock())
+    ChangeLatency(registry, SYSTEM_CLOCK)
     runtime = [
         Metric(
             f"{each.name}_total" if each.type == "counter" else each.name,
