@@ -2,11 +2,12 @@
 
 import pytest
 
-from kube_runtime.leases.lease import Lease, LeaseMetadata, LeaseSpec, Observation
+from kube_crds import ObjectMetadata
+from kube_runtime.leases.lease import Lease, LeaseSpec, Observation
 
 
 def lease(resource_version: str) -> Lease:
-    metadata = LeaseMetadata(name="members-one", resource_version=resource_version)
+    metadata = ObjectMetadata(name="members-one", resource_version=resource_version)
     return Lease(metadata=metadata, spec=LeaseSpec(lease_duration_seconds=10))
 
 

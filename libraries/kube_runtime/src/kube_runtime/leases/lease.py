@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
-import msgspec
-
+from kube_crds import ObjectMetadata, Struct
 from kube_runtime.resource import Resource
 
 
@@ -41,18 +40,7 @@ class LeaseTiming:
         return self.renew_seconds / 2
 
 
-class LeaseMetadata(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
-    """The part of a Lease's metadata that is used."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-
-
-class LeaseSpec(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
+class LeaseSpec(Struct, frozen=True, kw_only=True):
     """Who holds a lease. The time is for people."""
 
     holder_identity: str = ""
@@ -60,7 +48,7 @@ class LeaseSpec(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True
     renew_time: str | None = None
 
 
-class Lease(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, frozen=True):
+class Lease(Struct, frozen=True, kw_only=True):
     """A coordination.k8s.io/v1 Lease."""
 
     GROUP: ClassVar[str] = "coordination.k8s.io"
@@ -69,7 +57,7 @@ class Lease(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True, fr
     PLURAL: ClassVar[str] = "leases"
     NAMESPACED: ClassVar[bool] = True
 
-    metadata: LeaseMetadata
+    metadata: ObjectMetadata
     spec: LeaseSpec = LeaseSpec()
 
 

@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from kube_crds import ObjectMetadata
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import Conflict, KubeError, NotFound
 from kube_runtime.informer import Change, Informer
@@ -28,7 +29,6 @@ from kube_runtime.leases.lease import (
     LEASES,
     Lease,
     LeaseLost,
-    LeaseMetadata,
     LeaseSpec,
     LeaseTiming,
     Observation,
@@ -289,7 +289,7 @@ class Membership:
             )
 
     def _lease(self, view: tuple[str, ...]) -> Lease:
-        metadata = LeaseMetadata(
+        metadata = ObjectMetadata(
             name=self._lease_name,
             namespace=self._namespace,
             resource_version=self._own.metadata.resource_version if self._own else "",
