@@ -28,7 +28,6 @@ from kube_runtime import Client, NotFound, NotServed, dump_yaml
 from kyma_demo.environment import open_environment
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
@@ -54,7 +53,7 @@ def main() -> int:
 async def _measure(options: argparse.Namespace) -> None:
     with TemporaryDirectory(prefix="repair-") as folder:
         async with open_environment(Path(folder), None, None) as environment, AsyncExitStack() as stack:
-            walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
+            walkthrough = Walkthrough(environment, Programs(environment, stack))
             await walkthrough.set_up()
             run = _Run(walkthrough, [f"{NAME}-{number}" for number in range(options.objects)])
             await run.restart("--no-repair-on-events")

@@ -35,7 +35,6 @@ from benchmarks.figures import Figure, print_all
 from kyma_demo import names
 from kyma_demo.environment import infrastructure, open_environment
 from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 
@@ -116,7 +115,7 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 async def _soak(options: argparse.Namespace) -> list[Sample]:
     with TemporaryDirectory(prefix="soak-") as folder:
         async with open_environment(Path(folder), None, None) as environment, AsyncExitStack() as stack:
-            walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
+            walkthrough = Walkthrough(environment, Programs(environment, stack))
             async with asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(walkthrough.object_watcher.run())]
                 await walkthrough.set_up()

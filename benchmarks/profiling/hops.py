@@ -31,7 +31,6 @@ from benchmarks.profiling.flame_graph import record
 from kyma_demo import measure, names
 from kyma_demo.environment import Environment, open_environment
 from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
 from kyma_demo.user import INFRASTRUCTURES
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import MODULE_CONFIGS, SYNC_RESOURCES
@@ -107,7 +106,7 @@ async def measure_changes(count: int, seconds: float, directory: Path, output: P
     """
     changes = Changes()
     async with open_environment(directory, None, None) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
+        walkthrough = Walkthrough(environment, Programs(environment, stack))
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(walkthrough.object_watcher.run())
             await walkthrough.set_up()

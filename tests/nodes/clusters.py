@@ -11,7 +11,6 @@ from typing import Any
 from kube_runtime import Client
 from kyma_demo.environment import open_environment
 from kyma_demo.pods import PODS, Pods
-from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
 from kyma_local.nodes.folders import CGROUPS
@@ -84,6 +83,6 @@ async def open_clusters(folder: Path, helm: Path) -> AsyncGenerator[NodeClusters
         assert environment.clusters is not None
         administrator = Helm(helm, folder, environment.kcp_kubeconfig)
         pods = Pods(environment, stack, clusters=environment.clusters, charts=CHARTS, helm=administrator)
-        walkthrough = Walkthrough(environment, pods, NoOutput())
+        walkthrough = Walkthrough(environment, pods)
         await walkthrough.set_up(SET_UP_SECONDS)
         yield NodeClusters(environment.clusters, environment.kcp, environment.skr, walkthrough, pods)

@@ -16,7 +16,6 @@ from kube_runtime import Client, ClientOptions, NotFound, NotServed, Resource, d
 from kyma_demo import names as demo_names
 from kyma_demo.environment import Environment, create_kyma, prepare_skr
 from kyma_demo.programs import Programs
-from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.clusters import LocalClusters
 from kyma_local.helm import WAITING
@@ -149,7 +148,7 @@ async def open_world(
         environment = Environment(
             kcp, skr, clusters.kcp.admin_kubeconfig, skr_cluster.admin_kubeconfig, folder / "demo", clusters
         )
-        walkthrough = Walkthrough(environment, Programs(environment, stack), NoOutput())
+        walkthrough = Walkthrough(environment, Programs(environment, stack))
         kcp_node = NodeAgent(clusters.kcp, kcp, folder / "kcp-pods", versions)
         skr_node = NodeAgent(skr_cluster, skr, folder / "skr-pods", versions)
         async with asyncio.TaskGroup() as tasks:

@@ -10,7 +10,6 @@ import pytest_asyncio
 
 from kube_runtime import Applier, InventoryEntry
 from kyma_demo.environment import Environment, open_environment
-from kyma_demo.report import NoOutput
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.process.crd_installation import apply_objects
 from tests.integration.lifecycle_manager.event_path import is_watcher_ready
@@ -92,7 +91,7 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
 @asynccontextmanager
 async def _set_up(folder: Path) -> AsyncGenerator[Walkthrough, None]:
     async with open_environment(folder, None, None) as environment, AsyncExitStack() as stack:
-        walkthrough = Walkthrough(environment, MeasuredPrograms(environment, stack), NoOutput())
+        walkthrough = Walkthrough(environment, MeasuredPrograms(environment, stack))
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(walkthrough.object_watcher.run())
             await walkthrough.set_up(timeout_seconds=180)

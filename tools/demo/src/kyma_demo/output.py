@@ -15,16 +15,17 @@ BAR_WIDTH = 14  # so that a line fits into 80 columns
 
 
 class TerminalOutput:
-    """Prints each step: a spinner while it runs, then a mark."""
+    """Prints each step: a spinner while it runs, then a mark. On a quiet console, as by default, nothing is printed."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(quiet=True)
         self._status: Status | None = None
 
     def step_started(self, name: str) -> None:
         """Show a spinner beside the step."""
-        self._status = self._console.status(f"{name} …")
-        self._status.start()
+        if not self._console.quiet:
+            self._status = self._console.status(f"{name} …")
+            self._status.start()
 
     def step_finished(self, step: DemoStep) -> None:
         """Replace the spinner by a mark, the duration, and the observed result."""

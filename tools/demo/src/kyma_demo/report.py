@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kyma_demo.timeline import Station
 
@@ -67,32 +67,6 @@ class DemoReport:
             "floorMs": _rounded(self.floor),
             "versions": dict(self.versions),
         }
-
-
-class DemoOutput(Protocol):
-    """Receives the progress of a run."""
-
-    def step_started(self, name: str) -> None:
-        """A step begins."""
-
-    def step_finished(self, step: DemoStep) -> None:
-        """A step has ended."""
-
-    def show_timeline(self, timeline: Sequence[Station]) -> None:
-        """Show the timeline of one change."""
-
-
-class NoOutput:
-    """Prints nothing, for JSON output."""
-
-    def step_started(self, name: str) -> None:
-        """Do nothing."""
-
-    def step_finished(self, step: DemoStep) -> None:
-        """Do nothing."""
-
-    def show_timeline(self, timeline: Sequence[Station]) -> None:
-        """Do nothing."""
 
 
 def step_document(step: DemoStep) -> dict[str, Any]:

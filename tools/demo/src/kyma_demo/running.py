@@ -19,7 +19,7 @@ from kyma_demo.environment import Environment, open_environment
 from kyma_demo.output import TerminalOutput, print_summary
 from kyma_demo.pods import Pods
 from kyma_demo.programs import Programs
-from kyma_demo.report import DemoReport, NoOutput
+from kyma_demo.report import DemoReport
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.binaries import BinariesMissing, find_binaries
 from kyma_local.claims import FolderInUse, claimed, first_unclaimed
@@ -110,7 +110,7 @@ async def _run(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    output = NoOutput() if quiet else TerminalOutput(console)
+    output = TerminalOutput(None if quiet else console)
     nodes = None if on_nodes is None else on_nodes.nodes
     async with open_environment(folder, kcp, skr, nodes) as environment, AsyncExitStack() as stack:
         walkthrough = Walkthrough(environment, _programs(environment, stack, on_nodes), output, changes)

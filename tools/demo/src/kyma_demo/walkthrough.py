@@ -14,8 +14,9 @@ from kyma_demo import measure, names
 from kyma_demo.environment import create_kyma, infrastructure
 from kyma_demo.module_cr import NETWORK, kubectl_get, network_of, ready_of, with_network
 from kyma_demo.object_watcher import CONFIG_MAPS
+from kyma_demo.output import TerminalOutput
 from kyma_demo.programs import Programs
-from kyma_demo.report import DemoOutput, DemoReport, DemoStep, NotVerified
+from kyma_demo.report import DemoReport, DemoStep, NotVerified
 from kyma_demo.timeline import STATIONS, Station, follow
 from kyma_demo.user import IN_FORCE_SECONDS, INFRASTRUCTURES, DemoUser, capacity_of, maybe_get
 from kyma_local.waiting import eventually
@@ -42,7 +43,7 @@ class Walkthrough(DemoUser):
     """Runs the steps, shows them, and keeps the report."""
 
     programs: Programs
-    output: DemoOutput
+    output: TerminalOutput = field(default_factory=TerminalOutput)
     changes: int = 50
     report: DemoReport = field(default_factory=DemoReport)
 
