@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_local.ports import free_port
-from kyma_local.processes import ChildProcess, start_child, tail
-
-
-class ProcessEnded(Exception):
-    """A program of the demo has ended by itself; the message has the end of its log."""
-
-    def __init__(self, name: str, code: int, log: Path) -> None:
-        super().__init__(f"{name} ended with exit code {code}; the end of its log {log}:\n{tail(log)}")
+from kyma_local.processes import ChildProcess, start_child
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from kyma_local.kubectl import kubectl_command
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import ChildProcess, tail
+from kyma_local.starting import has_ended
 from kyma_local.waiting import eventually
 from lifecycle_manager.contract.resources import SECRETS, Secret
 
@@ -121,11 +122,11 @@ class Programs:
             self.stack.push_async_callback(self.stop, program.name)
 
     async def _wait_for_log(self, name: str, text: str) -> None:
-        """Wait until a program's log contains a text. Raises ProcessEnded if it ends before."""
+        """Wait until a program's log contains a text. Raises StartFailed if it ends before."""
 
         async def logged() -> bool:
-            if (code := self.running[name].returncode) is not None:
-                raise processes.ProcessEnded(name, code, self._log(name))
+            if self.running[name].returncode is not None:
+                raise has_ended(self.running[name])
             return text in self._log(name).read_text(errors="replace")
 
         await eventually(logged)

@@ -7,6 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
+from lifecycle_manager_api import names
+
 Document = dict[str, Any]
 
 
@@ -28,6 +30,12 @@ async def serve_layers(layers: Iterable[bytes]) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}/modules"
     finally:
         await runner.cleanup()
+
+
+def entry(version: str, kind: str, name: str, spec: Document) -> Document:
+    """Return an entry of the catalog, or another object of the control plane."""
+    metadata = {"name": name, "namespace": names.KCP_NAMESPACE}
+    return {"apiVersion": f"{names.GROUP}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def template_specs(module: str, layers: Mapping[str, bytes], registry: str) -> dict[str, Document]:

@@ -19,7 +19,7 @@ from kyma_local.nodes.network import API_SERVER_PORT, SERVICE_ADDRESSES, NodeNet
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
 from kyma_local.processes import STOP_SECONDS, ChildProcess, start_child
-from kyma_local.starting import ATTEMPTS, PortTaken, answers, start_server
+from kyma_local.starting import answers, start_on_free_ports, start_server
 
 GARBAGE_CONTROLLERS = ("garbage-collector-controller", "namespace-controller")
 WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "garbage-collector-controller")
@@ -110,7 +110,8 @@ class LocalCluster:
         write_key_pair(issue_for(self.ca, "service-accounts"), self.directory, "service-account")
         (self.directory / "ca.crt").write_bytes(self.ca.certificate_pem)
         (self.directory / "egress.yaml").write_text(_EGRESS.format(socket=self.egress_socket))
-        await self._start_on_a_free_port()
+        write_private(self.admin_kubeconfig, self.kubeconfig("admin", ADMINISTRATORS))
+        await start_on_free_ports(self.start_api_server, self._choose_port)
         if self._controllers():
             await self._start_controllers()
 
@@ -154,17 +155,9 @@ class LocalCluster:
             proxy = EgressProxy(self.egress_socket, self.directory / "routes", address_of, connect=connect)
             await proxy.serve(listening)
 
-    async def _start_on_a_free_port(self) -> None:
-        for attempt in range(ATTEMPTS):
-            write_private(self.admin_kubeconfig, self.kubeconfig("admin", ADMINISTRATORS))
-            try:
-                await self.start_api_server()
-            except PortTaken:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                self.port = free_port()
-            else:
-                return
+    def _choose_port(self) -> None:
+        self.port = free_port()
+        write_private(self.admin_kubeconfig, self.kubeconfig("admin", ADMINISTRATORS))
 
     def _api_server_flags(self) -> list[str]:
         at = self.directory

@@ -1,7 +1,7 @@
 """Real API servers on this machine: one etcd, a control plane (KCP) and user clusters (SKRs), all on loopback."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from kyma_local.cluster import AuditLevel, LocalCluster
 from kyma_local.etcd import LocalEtcd
 from kyma_local.nodes.network import NodeNetwork, joined_networks
 from kyma_local.nodes.node import LocalNode, Nodes, running_nodes
+from kyma_local.processes import ChildProcess
 from kyma_local.starting import StartFailed, has_ended
 
 __all__ = ["LocalCluster", "LocalClusters", "StartFailed"]
@@ -82,10 +83,10 @@ class LocalClusters:
             running = await stack.enter_async_context(running_nodes(clusters, nodes)) if nodes is not None else ()
             yield cls(folder, clusters[0], clusters[1:], etcd, running)
 
-    async def first_ended(self) -> StartFailed:
-        """Wait until one of the programs ends by itself; return the error that describes it."""
-        clusters = (child for cluster in (self.kcp, *self.skrs) for child in cluster.children)
-        children = [*self.etcd.children, *clusters, *(child for node in self.nodes for child in node.children)]
+    async def first_ended(self, others: Iterable[ChildProcess] = ()) -> StartFailed:
+        """Wait until one of the programs, or of others, ends by itself; return the error that describes it."""
+        started: tuple[LocalEtcd | LocalCluster | LocalNode, ...] = (self.etcd, self.kcp, *self.skrs, *self.nodes)
+        children = [*(child for each in started for child in each.children), *others]
         waiting = {asyncio.ensure_future(child.process.wait()): child for child in children}
         try:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

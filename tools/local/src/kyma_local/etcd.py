@@ -15,7 +15,7 @@ from kyma_local.cache import Binaries
 from kyma_local.certificates import create_local_ca, issue_for, write_key_pair
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
-from kyma_local.starting import ATTEMPTS, PortTaken, answers, start_server
+from kyma_local.starting import answers, start_on_free_ports, start_server
 
 
 @dataclass(eq=False)
@@ -54,15 +54,7 @@ class LocalEtcd:
 
     async def start(self) -> None:
         """Start it for the first time, on free ports. Raises StartFailed."""
-        for attempt in range(ATTEMPTS):
-            try:
-                await self.start_again()
-            except PortTaken:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                self.port, self.peer_port = free_port(), free_port()
-            else:
-                return
+        await start_on_free_ports(self.start_again, self._choose_ports)
 
     async def start_again(self) -> None:
         """Start it with its previous data and ports. Raises StartFailed."""
@@ -92,6 +84,9 @@ class LocalEtcd:
         child, self._child = self._child, None
         if child is not None:
             await child.stop()
+
+    def _choose_ports(self) -> None:
+        self.port, self.peer_port = free_port(), free_port()
 
     def _write_certificates(self) -> None:
         folder = self.directory / "etcd-certificates"

@@ -45,6 +45,18 @@ async def start_server(
     return child
 
 
+async def start_on_free_ports(start: Callable[[], Awaitable[None]], choose: Callable[[], None]) -> None:
+    """Start a program; where another has taken a port of it meanwhile, choose others. Raises StartFailed."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            await start()
+        except PortTaken:
+            choose()
+        else:
+            return
+    await start()
+
+
 async def answers(client: httpx.AsyncClient, url: str) -> bool:
     """Return whether a URL answers with status 200."""
     try:

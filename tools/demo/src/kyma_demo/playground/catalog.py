@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kube_runtime import dump_yaml
-from kyma_demo.registry import Document, template_specs
+from kyma_demo.registry import Document, entry, template_specs
 from lifecycle_manager_api import names
 
 MODULE, CHANNEL = "greeting", "regular"
@@ -29,10 +29,10 @@ def entries(registry: str) -> str:
 def _entries(registry: str) -> Iterator[Document]:
     wave = {"maxConcurrent": "50%", "maxFailures": "0", "soak": SOAK}
     canary = {"name": CANARY, "kymaSelector": {"matchLabels": {STAGE: CANARY}}, **wave}
-    yield _entry("v1alpha1", "RolloutStrategy", STRATEGY, {"waves": [canary], "remaining": wave})
+    yield entry("v1alpha1", "RolloutStrategy", STRATEGY, {"waves": [canary], "remaining": wave})
     for version, spec in template_specs(MODULE, layers(), registry).items():
-        yield _entry("v1beta2", "ModuleTemplate", f"{MODULE}-{version}", spec)
-    meta = _entry(
+        yield entry("v1beta2", "ModuleTemplate", f"{MODULE}-{version}", spec)
+    meta = entry(
         "v1beta2",
         "ModuleReleaseMeta",
         MODULE,
@@ -40,11 +40,6 @@ def _entries(registry: str) -> Iterator[Document]:
     )
     meta["metadata"]["annotations"] = {names.ROLLOUT_STRATEGY: STRATEGY, names.ALLOW_DOWNGRADE: "true"}
     yield meta
-
-
-def _entry(version: str, kind: str, name: str, spec: Document) -> Document:
-    metadata = {"name": name, "namespace": names.KCP_NAMESPACE}
-    return {"apiVersion": f"{names.GROUP}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _objects(version: str) -> str:

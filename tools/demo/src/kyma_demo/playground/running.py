@@ -13,7 +13,6 @@ import uvloop
 from rich.console import Console
 
 from kube_runtime import Client, KubeError
-from kyma_demo import processes
 from kyma_demo.environment import Environment, install_module_crd, sample_module_cr
 from kyma_demo.playground.catalog import CANARY, MODULE, STAGE, entries, layers
 from kyma_demo.playground.kubelet import WatcherKubelet
@@ -37,7 +36,7 @@ FOLDER = Path(".local/playground")
 MODULE_CR = "infrastructure.yaml"
 START_SECONDS = 300.0
 """For a busy machine; usually it takes 10 s."""
-FAILURES = (BinariesMissing, KubeError, OSError, Problem, SourceFailed, StartFailed, processes.ProcessEnded)
+FAILURES = (BinariesMissing, KubeError, OSError, Problem, SourceFailed, StartFailed)
 
 
 def run_playground() -> int:
@@ -81,7 +80,7 @@ class Playground:
     console: Console
 
     async def run(self) -> None:
-        """Start everything, print what to try, and run until cancelled. Raises KubeError, ProcessEnded, StartFailed."""
+        """Start everything, print what to try, and run until cancelled. Raises KubeError, StartFailed."""
         async with asyncio.TaskGroup() as kubelets:
             try:
                 async with asyncio.timeout(START_SECONDS):
@@ -89,7 +88,7 @@ class Playground:
             except TimeoutError:
                 raise Problem(f"not ready within {START_SECONDS:g} s: the logs are in {self.directory}/logs") from None
             self._print_next_commands()
-            raise await _first_ended(self.clusters, programs)
+            raise await self.clusters.first_ended(programs.running.values())
 
     async def _start(self, kubelets: asyncio.TaskGroup) -> Programs:
         (self.directory / MODULE_CR).write_text(sample_module_cr())
@@ -154,21 +153,6 @@ def exports(kubeconfig: Path, prefix: str = sys.prefix, base_prefix: str = sys.b
     """Return what another terminal needs first; the programs of a venv are not on its PATH."""
     path = f"PATH={shlex.quote(f'{prefix}/bin')}:$PATH " if prefix != base_prefix else ""
     return f"export {path}KUBECONFIG={shlex.quote(str(kubeconfig))}"
-
-
-async def _first_ended(clusters: LocalClusters, programs: Programs) -> Exception:
-    """Wait until a program ends by itself; return the error that describes it."""
-    waiting = {asyncio.ensure_future(each.process.wait()): each for each in programs.running.values()}
-    of_clusters = asyncio.ensure_future(clusters.first_ended())
-    try:
-        await asyncio.wait({*waiting, of_clusters}, return_when=asyncio.FIRST_COMPLETED)
-        if of_clusters.done():
-            return of_clusters.result()
-        child, code = next((child, ended.result()) for ended, child in waiting.items() if ended.done())
-        return processes.ProcessEnded(child.name, code, child.log)
-    finally:
-        for each in (*waiting, of_clusters):
-            each.cancel()
 
 
 def _is_ready(kyma: Kyma | None) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 
 from kube_runtime import dump_yaml, parse_objects
 from kube_simulation import Answer, ApiRequest, Rule, SimulatedCluster, Simulation, serve_simulation
-from kyma_demo.registry import serve_layers, template_specs
+from kyma_demo.registry import entry, serve_layers, template_specs
 from lifecycle_manager_api import crds, names
 from lifecycle_manager_api.module_authorization import module_authorization_as_yaml
 
@@ -152,7 +152,7 @@ def _registration(name: str, number: int, kubeconfig: Document, *, is_canary: bo
         names.REGION: REGIONS[number % len(REGIONS)],
         STAGE: "canary" if is_canary else "production",
     }
-    kyma = _object("v1beta2", "Kyma", name, {"channel": CHANNEL, "modules": [{"name": MODULE}]})
+    kyma = entry("v1beta2", "Kyma", name, {"channel": CHANNEL, "modules": [{"name": MODULE}]})
     yield {**kyma, "metadata": kyma["metadata"] | {"labels": marks}}
 
 
@@ -165,19 +165,14 @@ def _strategy(soak_seconds: float) -> Document:
         {"name": "europe", "kymaSelector": europe, "maxConcurrent": "25%", "maxFailures": "5%", "soak": soak},
     ]
     spec = {"waves": waves, "remaining": {"maxConcurrent": "25%", "maxFailures": "5%", "soak": soak}}
-    return _object("v1alpha1", "RolloutStrategy", STRATEGY, spec)
+    return entry("v1alpha1", "RolloutStrategy", STRATEGY, spec)
 
 
 def _catalog(layers: dict[str, bytes], registry: str) -> Iterator[Document]:
     for version, spec in template_specs(MODULE, layers, registry).items():
-        yield _object("v1beta2", "ModuleTemplate", f"{MODULE}-{version}", spec)
+        yield entry("v1beta2", "ModuleTemplate", f"{MODULE}-{version}", spec)
     channels = [{"channel": CHANNEL, "version": FIRST}]
-    yield _object("v1beta2", "ModuleReleaseMeta", MODULE, {"moduleName": MODULE, "channels": channels})
-
-
-def _object(version: str, kind: str, name: str, spec: Document) -> Document:
-    metadata = {"name": name, "namespace": names.KCP_NAMESPACE}
-    return {"apiVersion": f"{names.GROUP}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
+    yield entry("v1beta2", "ModuleReleaseMeta", MODULE, {"moduleName": MODULE, "channels": channels})
 
 
 def _deployment(version: str) -> Document:

@@ -22,6 +22,7 @@ from kyma_demo.running import demo_folder
 from kyma_local.claims import FolderInUse
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
+from kyma_local.starting import StartFailed, has_ended
 
 CLUSTERS = 200
 """With fewer clusters all is faster in proportion: there is less to see."""
@@ -35,7 +36,7 @@ def run_rollout_demo(*, clusters: int, stay: bool, as_document: bool, directory:
     try:
         with demo_folder(directory) as folder:
             return uvloop.run(_run(folder, console, clusters=clusters, stay=stay, as_document=as_document))
-    except (FolderInUse, KubeError, OSError, processes.ProcessEnded) as error:
+    except (FolderInUse, KubeError, OSError, StartFailed) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         return 1
 
@@ -72,7 +73,7 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
                 return INTERRUPTED
             if sending.done():
                 sending.result()
-            raise processes.ProcessEnded(manager.name, ended.result(), manager.log)
+            raise has_ended(manager)
         running.result()
         if as_document:
             document = {"clusters": clusters, "steps": [step_document(each) for each in story.steps]}
