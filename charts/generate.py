@@ -83,7 +83,6 @@ OWN_VALUES = frozenset(
         "skr-webhook-memory-limits",
         "skr-webhook-cpu-limits",
         "maintenance-policy",
-        "module-cache-dir",
         "replica-name",
         "replica-bind-address",
         "replica-address",

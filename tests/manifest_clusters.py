@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -14,7 +13,7 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.module_sources import Blobs, ObjectStore
+from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.skr import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.clusters import Clusters
@@ -27,7 +26,6 @@ KEY = ObjectKey(names.KCP_NAMESPACE, "demo-garden")
 
 @dataclass(eq=False)
 class Modules(Clusters):
-    folder: Path
     templates: list[Any] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     registries: Registries = field(default_factory=Registries)
@@ -50,7 +48,7 @@ class Modules(Clusters):
 
     def start(self) -> None:
         self.manager = Manager(self.kcp, events=self.events, clock=self.clock)
-        self.store = ObjectStore(self.registries, self._fetch, Blobs(self.folder))
+        self.store = ObjectStore(self.registries, self._fetch)
         offers = cast("Offers", SimpleNamespace(current=lambda: Offer.of(self.templates, ())))
         connections, settings = (
             cast("Connections", self),

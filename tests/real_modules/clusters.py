@@ -40,7 +40,7 @@ async def open_pair(folder: Path, given: Sequence[Path] | None = None, *, with_f
             await _until_changed(each)
         simulation = await stack.enter_async_context(serve_simulation())
         kcp = await stack.enter_async_context(await simulated_control_plane(simulation))
-        modules = await stack.enter_async_context(Modules(kcp, skr, folder))
+        modules = await stack.enter_async_context(Modules(kcp, skr))
         flux = await stack.enter_async_context(running_flux(theirs, folder)) if with_flux else None
         yield Pair(other, await Kubectl.on(theirs, folder / "discovery"), modules, metrics, flux)
 

@@ -281,12 +281,11 @@ def running_status(workload: Document) -> Document:
 
 
 @asynccontextmanager
-async def open_landscape(kubeconfig: Path, folder: Path) -> AsyncIterator[Landscape]:
+async def open_landscape(kubeconfig: Path) -> AsyncIterator[Landscape]:
     """Run a Lifecycle Manager with the cluster of this kubeconfig until the block ends."""
     options: dict[str, Any] = {
         "allow_insecure_kubeconfigs": True,
         "allow_unprotected_modules": True,
-        "module_cache_dir": folder / "layers",
         "module_upgrade_rollout_max_delay": timedelta(0),
         "manifest_requeue_success_interval": timedelta(seconds=INTERVAL_SECONDS),
         **{f"{name}_bind_address": "127.0.0.1:0" for name in ("kyma_skr_listener", "metrics", "health_probe")},

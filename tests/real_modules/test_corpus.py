@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(not MANIFESTS, reason=WITHOUT)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def landscape(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Landscape]:
-    async with open_landscape(ours, tmp_path_factory.mktemp("landscape")) as landscape:
+async def landscape(ours: Path) -> AsyncIterator[Landscape]:
+    async with open_landscape(ours) as landscape:
         yield landscape
 
 

@@ -40,7 +40,7 @@ from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
-from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, read_yaml
+from lifecycle_manager.module_sources import Downloads, ObjectStore, read_yaml
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
 from lifecycle_manager.options.process import ProcessSettings
@@ -124,7 +124,7 @@ def _set_up(
     downloads = Downloads(allowed=sources.allowed_hosts)
     kinds, configs = ModuleKinds(downloads.text, manifests.namespace), options[module_config.ModuleConfigSettings]
     logins = Logins(kcp, sources.login_secret)
-    store = ObjectStore(oci, downloads.text, Blobs(sources.cache_folder or folder / "layers"))
+    store = ObjectStore(oci, downloads.text)
     components = Components(oci, logins.default_login, read_yaml, sources.component_base)
 
     ours = takeover().setup(manager, kcp)

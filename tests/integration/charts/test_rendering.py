@@ -18,13 +18,11 @@ from kyma_local.helm import HelmFailed
 from kyma_module_manager.project.generation import generate_project
 from kyma_module_manager.project.names import ModuleNames
 from kyma_module_manager.rights import lease_namespace_of, roles_of
-from kyma_oci.limits import MAX_BYTES as MAX_BYTES_OF_A_LAYER
 from lifecycle_manager.admission import webhook_configuration
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.command_line import settings_in
 from lifecycle_manager.kyma import KymaSettings
-from lifecycle_manager.module_installation import ManifestSettings, SourceSettings
-from lifecycle_manager.module_sources.blobs import MAX_BYTES as MAX_BYTES_OF_LAYERS
+from lifecycle_manager.module_installation import ManifestSettings
 from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.options.process import ProcessSettings
 from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
@@ -586,15 +584,6 @@ async def test_pod_waits_for_the_ca_of_cert_manager(helm: Helm) -> None:
     assert mount["readOnly"], "the kubelet waits only for volumes that a container mounts"
     given = values(certManager__enabled=True, certManager__issuerRef__name="company")
     assert not of_kind(await helm.render(LIFECYCLE_MANAGER, *given), "Issuer")
-
-
-async def test_layers_are_cached_on_a_disk_that_is_large_enough_and_apart_from_the_keys(helm: Helm) -> None:
-    rendered = await helm.render(LIFECYCLE_MANAGER)
-    cache = _settings(rendered)[SourceSettings].cache_folder
-    (mount,) = (each for each in _container(rendered)["volumeMounts"] if each["mountPath"] == str(cache))
-    (folder,) = (each["emptyDir"] for each in _pod(rendered)["volumes"] if each["name"] == mount["name"])
-    assert folder == {"sizeLimit": "2Gi"}
-    assert MAX_BYTES_OF_LAYERS + MAX_BYTES_OF_A_LAYER < 2 * 1024**3
 
 
 async def test_image_of_the_watcher_has_the_registry_and_version_of_lifecycle_manager(helm: Helm) -> None:

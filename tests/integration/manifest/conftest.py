@@ -1,7 +1,6 @@
 """One module on a real API server, with a control plane that is simulated."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -23,11 +22,11 @@ async def skr(client: Client) -> Client:
 
 
 @pytest.fixture
-async def world(skr: Client, tmp_path: Path) -> AsyncIterator[Modules]:
+async def world(skr: Client) -> AsyncIterator[Modules]:
     """A simulated control plane, and a real API server for the module."""
     async with (
         serve_simulation() as simulation,
         await simulated_control_plane(simulation) as kcp,
-        Modules(kcp, skr, tmp_path) as world,
+        Modules(kcp, skr) as world,
     ):
         yield world

@@ -32,7 +32,7 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
 )
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
-from lifecycle_manager.module_sources import Blobs, ObjectStore, read_yaml, source_in
+from lifecycle_manager.module_sources import ObjectStore, read_yaml, source_in
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders
@@ -153,14 +153,14 @@ async def shelf(tmp_path: Path) -> AsyncIterator[Shelf]:
     ids=["v2", "v2 of gardener", "v2 as JSON", "v3alpha1"],
 )
 async def test_module_is_installed_from_the_component_that_its_descriptor_was_found_in(
-    shelf: Shelf, tmp_path: Path, schema: Callable[[str], dict[str, Any]], layer: Callable[[dict[str, Any]], Blob]
+    shelf: Shelf, schema: Callable[[str], dict[str, Any]], layer: Callable[[dict[str, Any]], Blob]
 ) -> None:
     await shelf.push("1.2.3+4", layer(schema("1.2.3+4")), OBJECTS)
     component = component_of((await shelf.find("1.2.3+4")).descriptor)
     source = component.source("raw-manifest")
     assert source is not None
     assert source["repo"] == f"{shelf.host}/modules"  # not where it was before
-    store = ObjectStore(shelf.registries, no_link, Blobs(tmp_path / "layers"))
+    store = ObjectStore(shelf.registries, no_link)
     found = await store.objects(source_in(msgspec.Raw(msgspec.json.encode(source))), login)
     assert [each.name for each in found.objects] == ["one"]
 
@@ -207,7 +207,7 @@ async def test_nothing_is_looked_up_where_no_registry_is_named() -> None:
 
 
 @asynccontextmanager
-async def running(shelf: Shelf, simulation: Simulation, folder: Path) -> AsyncIterator[Client]:
+async def running(shelf: Shelf, simulation: Simulation) -> AsyncIterator[Client]:
     """Run a Lifecycle Manager with one cluster, which looks descriptors up in the registry; give its control plane."""
     kcp, skr = await simulated_control_plane(simulation), await simulated_client(simulation, "skr")
     options: dict[str, Any] = {
@@ -215,7 +215,6 @@ async def running(shelf: Shelf, simulation: Simulation, folder: Path) -> AsyncIt
         "modules_repository_subpath": "modules",
         "oci_registry_cred_secret": "registry",
         "allow_insecure_kubeconfigs": True,
-        "module_cache_dir": folder / "layers",
         "module_upgrade_rollout_max_delay": timedelta(0),
         **{f"{name}_bind_address": "127.0.0.1:0" for name in ("kyma_skr_listener", "metrics", "health_probe")},
     }
@@ -239,11 +238,9 @@ async def installed(kcp: Client, version: str) -> Manifest:
     return manifest
 
 
-async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
-    shelf: Shelf, simulation: Simulation, tmp_path: Path
-) -> None:
+async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(shelf: Shelf, simulation: Simulation) -> None:
     await shelf.push("1.0.0", in_tar(version_2("1.0.0")), OBJECTS)
-    async with running(shelf, simulation, tmp_path) as kcp:
+    async with running(shelf, simulation) as kcp:
         await offer(kcp, "1.0.0")
         manifest = await installed(kcp, "1.0.0")
     assert manifest.metadata.annotations[names.OCM_COMPONENT_NAME] == COMPONENT
@@ -251,7 +248,7 @@ async def test_module_without_a_descriptor_of_its_own_reaches_the_cluster(
 
 
 async def test_module_that_has_to_be_signed_is_installed_only_in_versions_that_are(
-    shelf: Shelf, simulation: Simulation, tmp_path: Path
+    shelf: Shelf, simulation: Simulation
 ) -> None:
     """One version is signed by nobody, one by OCM's way, and two are image indexes that cosign signed."""
     rsa_key, cosign_key = generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP256R1())
@@ -260,7 +257,7 @@ async def test_module_that_has_to_be_signed_is_installed_only_in_versions_that_a
     for version, cosign in (("1.2.0", shelf.cosign), ("1.3.0", shelf.cosign_before_3)):
         await shelf.push(version, in_tar(with_digests(version)), OBJECTS)
         await cosign(await shelf.index(version), cosign_key)
-    async with running(shelf, simulation, tmp_path) as kcp:
+    async with running(shelf, simulation) as kcp:
         await require_signatures(kcp, rsa_key, cosign_key)
         await offer(kcp, "1.0.0")
 

@@ -25,7 +25,6 @@ from kyma_oci.problems import (
     RegistryBusy,
 )
 from lifecycle_manager.module_sources import (
-    Blobs,
     LinkChanged,
     ModuleObjects,
     ObjectsInvalid,
@@ -60,10 +59,10 @@ def login(given: Login | None = None) -> Callable[[str], Awaitable[Login | None]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
-    """A store with an empty disk."""
+async def store() -> AsyncIterator[ObjectStore]:
+    """An empty store."""
     registries = Registries()
-    yield ObjectStore(registries, no_link, Blobs(tmp_path / "layers"))
+    yield ObjectStore(registries, no_link)
     await registries.close()
 
 
@@ -181,20 +180,18 @@ async def test_host_of_a_redirect_gets_no_credentials_though_it_asks(store: Obje
     assert received == [""]
 
 
-async def test_thousands_who_want_one_layer_cause_one_download_and_a_restart_none(tmp_path: Path) -> None:
+async def test_thousands_who_want_one_layer_cause_one_download() -> None:
     async with blob_server() as server:
         wanted = layer(server.host, server.hold(packed({"one.yaml": CONFIG_MAP})))
         registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path), max_wait_seconds=60.0)
+        store = ObjectStore(registries, no_link, max_wait_seconds=60.0)
         found = await asyncio.gather(*(store.objects(wanted, login()) for _ in range(2_000)))
         assert len({id(each.objects) for each in found}) == 1
-        after = ObjectStore(registries, no_link, Blobs(tmp_path))
-        assert names_in(await after.objects(wanted, login())) == ["one"]
         assert len(server.asked) == 1
         await registries.close()
 
 
-async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path: Path) -> None:
+async def test_nobody_stands_and_waits_for_what_another_fetches_slowly() -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(_request: web.Request) -> web.Response:
@@ -203,7 +200,7 @@ async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path:
         return web.Response(body=CONFIG_MAP)
 
     registries = Registries()
-    store = ObjectStore(registries, no_link, Blobs(tmp_path), max_wait_seconds=0.2)
+    store = ObjectStore(registries, no_link, max_wait_seconds=0.2)
     async with serving(slow) as host, asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         wanted = layer(host, digest_of(CONFIG_MAP.encode()))
         first = tasks.create_task(store.objects(wanted, login()))
@@ -217,50 +214,6 @@ async def test_nobody_stands_and_waits_for_what_another_fetches_slowly(tmp_path:
         assert names_in(await first) == ["one"]
         assert names_in(await store.objects(wanted, login())) == ["one"]
     await registries.close()
-
-
-async def test_file_on_the_disk_that_is_not_what_its_name_says_is_fetched_again(tmp_path: Path) -> None:
-    async with blob_server() as server:
-        digest = server.hold(CONFIG_MAP.encode())
-        registries = Registries()
-        for _ in range(2):
-            store = ObjectStore(registries, no_link, Blobs(tmp_path))
-            assert names_in(await store.objects(layer(server.host, digest), login())) == ["one"]
-            (cached,) = await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
-            cached.write_bytes(OTHER_MAP.encode())
-        assert server.asked == [digest, digest]
-        await registries.close()
-
-
-def test_disk_keeps_what_was_read_last(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path, max_bytes=25)
-    (tmp_path / "tmp").symlink_to("gone")  # as a file that another thread is moving to its place
-    digests = [digest_of(content) for content in (b"a" * 10, b"b" * 10, b"c" * 10)]
-    for content in (b"a" * 10, b"b" * 10):
-        blobs.write(digest_of(content), ACCESS, content)
-    blobs.read(digests[0], ACCESS)
-    blobs.write(digests[2], ACCESS, b"c" * 10)
-    assert [blobs.read(each, ACCESS) is not None for each in digests] == [True, False, True]
-
-
-def test_layer_that_can_not_be_kept_leaves_no_part_of_it_on_the_disk(tmp_path: Path) -> None:
-    blobs = Blobs(tmp_path)
-    blobs.write(digest_of(b"layer"), ACCESS, b"layer")
-    (in_the_way,) = tmp_path.iterdir()
-    in_the_way.unlink()
-    (in_the_way / "folder").mkdir(parents=True)
-    blobs.write(digest_of(b"layer"), ACCESS, b"layer")
-    assert list(tmp_path.iterdir()) == [in_the_way]
-
-
-async def test_disk_that_can_not_be_written_keeps_nobody_from_anything(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    async with blob_server() as server:
-        registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path / "file" / "layers"))
-        found = await store.objects(layer(server.host, server.hold(CONFIG_MAP.encode())), login())
-        assert names_in(found) == ["one"]
-        await registries.close()
 
 
 def tar_with(member: tarfile.TarInfo) -> bytes:
@@ -387,11 +340,11 @@ async def test_registry_that_is_not_there_is_unreachable(store: ObjectStore) -> 
         await store.objects(layer("127.0.0.1:1", digest_of(b"x")), login())
 
 
-async def test_what_failed_is_not_asked_again_by_the_next_but_after_a_while(tmp_path: Path) -> None:
+async def test_what_failed_is_not_asked_again_by_the_next_but_after_a_while() -> None:
     now = [0.0]
     async with blob_server() as server:
         registries = Registries()
-        store = ObjectStore(registries, no_link, Blobs(tmp_path), clock=lambda: now[0])
+        store = ObjectStore(registries, no_link, clock=lambda: now[0])
         wanted = layer(server.host, digest_of(CONFIG_MAP.encode()))
         for _ in range(3):
             with pytest.raises(LayerNotFound):
@@ -416,13 +369,13 @@ async def test_wrong_credentials_of_one_keep_nobody_from_using_the_right_ones(st
         assert names_in(await store.objects(wanted, login(Login(NAME, PASSWORD)), "ours")) == ["one"]
 
 
-async def test_file_behind_a_link_that_has_another_digest_is_refused(tmp_path: Path) -> None:
+async def test_file_behind_a_link_that_has_another_digest_is_refused() -> None:
     now, texts = [0.0], [OTHER_MAP, CONFIG_MAP]
 
     async def fetch(_link: str) -> str:
         return texts.pop(0)
 
-    store = ObjectStore(Registries(), fetch, Blobs(tmp_path), clock=lambda: now[0])
+    store = ObjectStore(Registries(), fetch, clock=lambda: now[0])
     digest = f"sha256:{hashlib.sha256(CONFIG_MAP.encode()).hexdigest()}"
     link = source_in(msgspec.Raw(msgspec.json.encode({"url": "https://example.com/module.yaml", "digest": digest})))
     for now[0] in (0.0, 500.0):
@@ -431,8 +384,6 @@ async def test_file_behind_a_link_that_has_another_digest_is_refused(tmp_path: P
     assert texts == [CONFIG_MAP]
     now[0] = 700.0
     assert names_in(await store.objects(link, login())) == ["one"]
-    restarted = ObjectStore(Registries(), no_link, Blobs(tmp_path))
-    assert names_in(await restarted.objects(link, login())) == ["one"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from kyma_oci import (
 )
 from kyma_oci.limits import MAX_MEMBERS
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy, SourceNotAllowed
-from lifecycle_manager.module_sources import Blobs, DownloadFailed, Downloads, ObjectStore
+from lifecycle_manager.module_sources import DownloadFailed, Downloads, ObjectStore
 from tests.registries import digest_of, no_link
 from tests.serving import Handler
 from tests.serving import serving as serve_any
@@ -161,17 +161,16 @@ def using(login: Login | None) -> Callable[[str], Awaitable[Login | None]]:
     return login_for
 
 
-async def test_digest_of_a_private_layer_gives_nobody_access_to_it(tmp_path: Path) -> None:
+async def test_digest_of_a_private_layer_gives_nobody_access_to_it() -> None:
     received: list[str] = []
     registries = Registries()
     async with serving(basic_registry(OURS, received)) as host:
         private = layer("http", host)
-        for _ in range(2):  # the second has what is on the disk alone
-            store = ObjectStore(registries, no_link, Blobs(tmp_path / "layers"))
-            assert (await store.objects(private, using(OURS), "kcp-system/ours")).objects
-            for login, whose in ((None, ""), (THEIRS, "kcp-system/theirs")):
-                with pytest.raises(AccessRefused):
-                    await store.objects(private, using(login), whose)
+        store = ObjectStore(registries, no_link)
+        assert (await store.objects(private, using(OURS), "kcp-system/ours")).objects
+        for login, whose in ((None, ""), (THEIRS, "kcp-system/theirs")):
+            with pytest.raises(AccessRefused):
+                await store.objects(private, using(login), whose)
         assert received.count(OURS.basic) == 1
     async with serving(_not_found) as other:
         with pytest.raises(Exception, match="has no"):
@@ -197,7 +196,7 @@ async def test_session_of_one_login_gives_nobody_else_access() -> None:
     await registries.close()
 
 
-async def test_registry_that_says_to_retry_at_once_is_not_asked_by_each_manifest(tmp_path: Path) -> None:
+async def test_registry_that_says_to_retry_at_once_is_not_asked_by_each_manifest() -> None:
     received: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -206,7 +205,7 @@ async def test_registry_that_says_to_retry_at_once_is_not_asked_by_each_manifest
 
     registries = Registries()
     async with serving(answer) as host:
-        store = ObjectStore(registries, no_link, Blobs(tmp_path / "layers"), clock=lambda: 0.0)
+        store = ObjectStore(registries, no_link, clock=lambda: 0.0)
         for _ in range(3):
             with pytest.raises(RegistryBusy):
                 await store.objects(layer("http", host), using(None))

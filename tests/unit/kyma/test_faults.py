@@ -10,7 +10,6 @@ import base64
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,7 +33,7 @@ from lifecycle_manager.kyma.writes import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
-from lifecycle_manager.module_sources import Blobs, ObjectStore
+from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections, SkrAccessError
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
@@ -58,7 +57,7 @@ async def unavailable(link: str) -> str:
     raise AssertionError(f"nothing is downloaded from {link}")
 
 
-async def process(layers: Path, life: Process, prepare: Callable[[Manager], None] = lambda _: None) -> None:
+async def process(life: Process, prepare: Callable[[Manager], None] = lambda _: None) -> None:
     """Run the controllers of Kymas, catalogs and modules on a Manager. `prepare` declares more of it before."""
     manager = ObservedManager(life)
     prepare(manager)
@@ -66,7 +65,7 @@ async def process(layers: Path, life: Process, prepare: Callable[[Manager], None
     connections = Connections(secrets, OPTIONS, KubeconfigPolicy.permissive())
     offers = Offers(manager.informer(MODULE_TEMPLATES), manager.informer(DATED_RELEASE_METAS))
     registries = Registries()
-    store = ObjectStore(registries, unavailable, Blobs(layers))
+    store = ObjectStore(registries, unavailable)
     skr.setup(manager, connections)
     rollout = RolloutSettings(max_delay=timedelta(0))
     kyma.setup(
@@ -185,12 +184,10 @@ async def leave(layers: BlobServer, users: Users) -> None:
     await users.settled()
 
 
-def workload(
-    script: Callable[[BlobServer, Users], Any], layers: BlobServer, folder: Path, *in_skr: dict[str, Any]
-) -> Workload:
+def workload(script: Callable[[BlobServer, Users], Any], layers: BlobServer, *in_skr: dict[str, Any]) -> Workload:
     kcp = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KCP}}
     return Workload(
-        process=partial(process, folder),
+        process=process,
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, *crds.all_crds()), "skr": (NAMESPACE, *in_skr)},
@@ -206,14 +203,14 @@ async def layers() -> AsyncIterator[BlobServer]:
         yield server
 
 
-async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
+async def test_modules_are_chosen_and_upgraded_the_same_whatever_happens(layers: BlobServer) -> None:
     report = await check_under_faults(
-        workload(choose_and_upgrade, layers, tmp_path, crds.crd_for(Kyma)), max_places=PLACES, timeout_seconds=90
+        workload(choose_and_upgrade, layers, crds.crd_for(Kyma)), max_places=PLACES, timeout_seconds=90
     )
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES
 
 
-async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(workload(leave, layers, tmp_path), max_places=PLACES, timeout_seconds=90)
+async def test_deleted_kyma_leaves_no_objects_whatever_happens(layers: BlobServer) -> None:
+    report = await check_under_faults(workload(leave, layers), max_places=PLACES, timeout_seconds=90)
     report.raise_findings()

@@ -1,7 +1,6 @@
 """The controller of Manifests on simulated clusters."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +15,9 @@ def namespace() -> str:
 
 
 @pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path, namespace: str) -> AsyncIterator[Modules]:
+async def world(simulation: Simulation, namespace: str) -> AsyncIterator[Modules]:
     async with (
         simulated_clusters(simulation) as (kcp, skr),
-        Modules(kcp, skr, tmp_path, namespace=namespace) as world,
+        Modules(kcp, skr, namespace=namespace) as world,
     ):
         yield world

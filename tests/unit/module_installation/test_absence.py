@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,11 +34,11 @@ class Page(Rule):
 
 
 @pytest.fixture
-async def cluster_and_world(tmp_path: Path) -> AsyncIterator[tuple[SimulatedCluster, Modules]]:
+async def cluster_and_world() -> AsyncIterator[tuple[SimulatedCluster, Modules]]:
     async with (
         serve_simulation() as simulation,
         simulated_clusters(simulation) as (kcp, skr),
-        Modules(kcp, skr, tmp_path) as world,
+        Modules(kcp, skr) as world,
     ):
         yield simulation.cluster("skr"), world
 

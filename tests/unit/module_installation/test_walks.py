@@ -6,8 +6,6 @@ An object that both have stays as long as one of them has it.
 import asyncio
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from hypothesis import given, settings
@@ -63,12 +61,12 @@ class Walk(ObjectWalk):
         assert all(found[name] in values for name, values in wanted.items())
 
 
-async def run(steps: Iterable[Step], folder: Path) -> None:
+async def run(steps: Iterable[Step]) -> None:
     clock = ManualClock()
     async with (
         serve_simulation() as simulation,
         simulated_clusters(simulation) as (kcp, skr),
-        Modules(kcp, skr, folder, clock=clock) as world,
+        Modules(kcp, skr, clock=clock) as world,
     ):
         await Walk(simulation, clock, skr, world).walk(steps)
 
@@ -76,5 +74,4 @@ async def run(steps: Iterable[Step], folder: Path) -> None:
 @settings(max_examples=15)
 @given(steps=st.lists(STEPS, max_size=12))
 def test_objects_are_those_of_the_modules_in_the_end(steps: list[Step]) -> None:
-    with TemporaryDirectory(prefix="walk-") as folder:
-        asyncio.run(run(steps, Path(folder)))
+    asyncio.run(run(steps))

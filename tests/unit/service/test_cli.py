@@ -89,7 +89,7 @@ def test_address_that_is_none_is_refused(given: str) -> None:
         Settings({"replica-address": given})
 
 
-PATHS = ("debug-socket", "kubeconfig", "maintenance-policy", "module-cache-dir", "webhook-client-ca")
+PATHS = ("debug-socket", "kubeconfig", "maintenance-policy", "webhook-client-ca")
 
 
 @pytest.mark.parametrize("name", PATHS)

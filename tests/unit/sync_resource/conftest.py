@@ -1,7 +1,6 @@
 """SyncResources of one module on simulated clusters, alone or beside the Manifests of modules."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,8 @@ async def world(simulation: Simulation) -> AsyncIterator[Syncing]:
 
 
 @pytest.fixture
-async def both(simulation: Simulation, tmp_path: Path) -> AsyncIterator[tuple[Modules, Syncing]]:
-    async with simulated_clusters(simulation) as (kcp, skr), Modules(kcp, skr, tmp_path) as modules:
+async def both(simulation: Simulation) -> AsyncIterator[tuple[Modules, Syncing]]:
+    async with simulated_clusters(simulation) as (kcp, skr), Modules(kcp, skr) as modules:
         await prepare(kcp, "cloud-resources", "garden")
         syncing = Syncing(kcp, skr)
         async with syncing.process():

@@ -6,7 +6,6 @@ The users are the former version: it has left its objects behind when it gives u
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -115,12 +114,12 @@ async def take_over_and_upgrade(layers: BlobServer, users: Users) -> None:
     await choose(users, "fast")
 
 
-def workload(script: Any, layers: BlobServer, folder: Path) -> Workload:
+def workload(script: Any, layers: BlobServer) -> Workload:
     kcp, skr = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (KCP, SKR))
     in_skr = [crds.crd_for(kind) for kind in crds.KINDS if kind.KIND in IN_CLUSTERS]
 
     return Workload(
-        process=partial(process, folder, prepare=lambda manager: lease.setup(manager, manager.client)),
+        process=partial(process, prepare=lambda manager: lease.setup(manager, manager.client)),
         script=partial(script, layers),
         clusters=("kcp", "skr"),
         initial={"kcp": (kcp, HELD, *crds.all_crds()), "skr": (skr, *in_skr)},
@@ -136,9 +135,7 @@ async def layers() -> AsyncIterator[BlobServer]:
         yield server
 
 
-async def test_module_is_taken_over_the_same_whatever_happens(layers: BlobServer, tmp_path: Path) -> None:
-    report = await check_under_faults(
-        workload(take_over_and_upgrade, layers, tmp_path), max_places=PLACES, timeout_seconds=90
-    )
+async def test_module_is_taken_over_the_same_whatever_happens(layers: BlobServer) -> None:
+    report = await check_under_faults(workload(take_over_and_upgrade, layers), max_places=PLACES, timeout_seconds=90)
     report.raise_findings()
     assert report.runs["KillAfterWrite"] == report.runs["CutAtAwait"] == PLACES

@@ -1,7 +1,6 @@
 """What the former version recorded of a module counts: its conditions, its inventory and its finalizers."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -24,10 +23,10 @@ CRD = operator("garden", "1.0.0")[0]
 
 
 @pytest.fixture
-async def world(simulation: Simulation, tmp_path: Path) -> AsyncIterator[Modules]:
+async def world(simulation: Simulation) -> AsyncIterator[Modules]:
     async with (
         simulated_clusters(simulation) as (kcp, skr),
-        Modules(kcp, skr, tmp_path) as world,
+        Modules(kcp, skr) as world,
     ):
         yield world
 

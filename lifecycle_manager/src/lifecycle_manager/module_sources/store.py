@@ -1,9 +1,9 @@
 """The objects of modules, fetched and parsed once for all clusters.
 
 Objects are cached up to a size by the link or the repository, the digest, and the credentials that gave access to a
-layer, so nobody gets a private layer by its digest alone; what was fetched is cached on disk likewise. Concurrent
-requests for one source wait for one download, and a failure is remembered, so thousands of Manifests do not repeat it.
-Waiting is bounded: otherwise a slow registry would occupy all workers.
+layer, so nobody gets a private layer by its digest alone. Concurrent requests for one source wait for one download, and
+a failure is remembered, so thousands of Manifests do not repeat it. Waiting is bounded: otherwise a slow registry would
+occupy all workers. A restart fetches each source again, which takes seconds for a whole catalog.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 
 from kyma_oci import Layer, LoginFor, Registries, SourceError, SourceUnreachable
 from kyma_oci.references import content_digest
-from lifecycle_manager.module_sources.blobs import Blobs
 from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, objects_in
 from lifecycle_manager.module_sources.references import Source
@@ -51,7 +50,6 @@ class ObjectStore:
 
     registries: Registries
     fetch: Callable[[str], Awaitable[str]]
-    blobs: Blobs
     max_text_bytes: int = MAX_TEXT_BYTES
     max_wait_seconds: float = MAX_WAIT_SECONDS
     clock: Callable[[], float] = time.monotonic
@@ -111,18 +109,8 @@ class ObjectStore:
             raise error.with_traceback(None)
 
     async def _read(self, asked: _Asked, login_for: LoginFor) -> ModuleObjects:
-        source, whose = asked
-        access = f"{source.scheme}://{source.repository} {whose}" if isinstance(source, Layer) else source.url
-        content = await asyncio.to_thread(self.blobs.read, source.digest, access)
-        if content is not None:
-            found = await objects_in(source, source.digest, content)
-        else:
-            content = await self._content(source, login_for)
-            writing = asyncio.create_task(asyncio.to_thread(self.blobs.write, source.digest, access, content))
-            try:
-                found = await objects_in(source, source.digest, content)
-            finally:
-                await writing
+        source, _ = asked
+        found = await objects_in(source, source.digest, await self._content(source, login_for))
         if not found.objects:  # a mistake: all objects of the module would be pruned
             raise ObjectsInvalid(f"{source} holds no objects; of an archive .yaml, .yml and .json files are read")
         self._known[asked] = found

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from lifecycle_manager.options.clusters import BrakeSettings
 from lifecycle_manager.options.model import DomainSettings
 from lifecycle_manager.options.shared import Concurrency, LeaseNamespace, ObjectsInterval, PullSecret, SyncNamespace
-from lifecycle_manager.options.types import OptionalPath, Seconds, Texts
+from lifecycle_manager.options.types import Seconds, Texts
 from lifecycle_manager_api import names
 
 if TYPE_CHECKING:
@@ -94,11 +94,6 @@ class SourceSettings(DomainSettings):
         validation_alias="allowed-source-hosts",
         description="hosts of registries and links that modules may come from, such as registry.example.com:5000 or "
         "*.example.com, with those that they redirect to; default: any",
-    )
-    cache_folder: OptionalPath = Field(
-        default=None,
-        validation_alias="module-cache-dir",
-        description="folder in which layers are cached across restarts; default: a temporary folder",
     )
 
     @property

@@ -1,12 +1,10 @@
 """`klm diff`: what Lifecycle Manager would change in a cluster, as its API server sees it by a dry run."""
 
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -36,7 +34,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC
 from lifecycle_manager.module_catalog import DescriptorUnreadable, Offer, module_of, wanted_manifest
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.module_sources import Blobs, Downloads, ObjectStore, source_in
+from lifecycle_manager.module_sources import Downloads, ObjectStore, source_in
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, own_inventory
 from lifecycle_manager.object_set.reporting import set_owner
@@ -147,10 +145,8 @@ async def _of_sync_resource(resource: SyncResource) -> WantedSet:
 async def _of_manifest(kcp: Client, manifest: Manifest, namespace: str) -> WantedSet:
     registries, logins = Registries(proxy_of=proxy_of_environment), Logins(kcp)
     try:
-        with tempfile.TemporaryDirectory(prefix="klm-") as folder:
-            store = ObjectStore(registries, Downloads().text, Blobs(Path(folder)))
-            source = source_in(manifest.spec.install.source)
-            module = await store.objects(source, partial(logins.login, manifest), logins.credentials_scope(manifest))
+        store, source = ObjectStore(registries, Downloads().text), source_in(manifest.spec.install.source)
+        module = await store.objects(source, partial(logins.login, manifest), logins.credentials_scope(manifest))
         rendering = Renderings(namespace).of(module, manifest.spec.localized_images)
     except SourceError as error:
         raise Problem(f"Manifest {manifest.metadata.name}: {error.reason}: {error}") from None
