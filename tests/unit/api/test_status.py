@@ -28,7 +28,6 @@ READY = Condition(type="Ready", status="True", reason="Done", message="all is we
 def test_states_are_aggregated(states: tuple[State, ...], together: State) -> None:
     assert aggregate(states) is together
     assert aggregate(reversed(states)) is together
-    assert aggregate(states, deleting=True) is State.DELETING
 
 
 def test_transition_time_changes_only_with_the_status() -> None:

@@ -26,14 +26,11 @@ class State(StrEnum):
         return next((each.value for each in (self, nearest) if values is None or each.value in values), None)
 
 
-def aggregate(states: Iterable[State], deleting: bool = False) -> State:
+def aggregate(states: Iterable[State]) -> State:
     """Return the aggregate of the states of parts: Error, else Warning, else Processing, else Ready.
 
-    A part that is Deleting or has no state counts as Processing, an Unmanaged one as Ready. With `deleting`, the
-    aggregate is Deleting, whatever the states of the parts.
+    A part that is Deleting or has no state counts as Processing, an Unmanaged one as Ready.
     """
-    if deleting:
-        return State.DELETING
     found = set(states)
     for state in (State.ERROR, State.WARNING, State.PROCESSING):
         if state in found:
