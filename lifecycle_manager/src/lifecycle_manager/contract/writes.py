@@ -24,12 +24,17 @@ async def write_status(
     status: object,
     *,
     field_manager: str = FIELD_MANAGER,
+    as_read: bool = False,
 ) -> T:
-    """Apply a status, or that part of it which a field manager owns. Raises KubeError."""
+    """Apply a status, or that part of it which a field manager owns. Raises KubeError.
+
+    `as_read`: Conflict is raised where somebody has written the object since it was read.
+    """
+    version = {"resourceVersion": metadata.resource_version} if as_read else {}
     document = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace} | version,
         "status": msgspec.to_builtins(status),
     }
     return await kcp.apply(

@@ -7,10 +7,9 @@ keeps what the others found.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
 from kube_runtime import Client, Conflict, Informer, NotFound
-from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_TEMPLATES
+from lifecycle_manager.contract.resources import MODULE_TEMPLATES
+from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus
 
 ATTEMPTS = 5
@@ -34,7 +33,7 @@ class TemplateStatuses:
             if status == template.status:
                 return template
             try:
-                written = await self._apply(template, status)
+                written = await write_status(self.kcp, MODULE_TEMPLATES, template.metadata, status, as_read=True)
             except Conflict:  # another replica, or the module team
                 template = await self._read_again(template)
                 continue
@@ -50,18 +49,3 @@ class TemplateStatuses:
             raise NotFound(404, "NotFound", f"ModuleTemplate {name} is gone")
         self.templates.wrote(found.items[0])
         return found.items[0]
-
-    async def _apply(self, template: ModuleTemplate, status: ModuleTemplateStatus) -> ModuleTemplate:
-        metadata = template.metadata
-        document = {
-            "metadata": {"name": metadata.name, "resourceVersion": metadata.resource_version},
-            "status": msgspec.to_builtins(status),
-        }
-        return await self.kcp.apply(
-            MODULE_TEMPLATES,
-            metadata.name,
-            document,
-            metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )

@@ -17,6 +17,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     DatedReleaseMeta,
 )
+from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_rollouts.snapshot import RolloutReader
 from lifecycle_manager.module_rollouts.status import COMPLETED, HALTED, PROGRESSING
 from lifecycle_manager_api import (
@@ -67,25 +68,7 @@ class RolloutWrites:
 
     async def write_status(self, rollout: ModuleRollout, status: ModuleRolloutStatus) -> None:
         """Write a status, unless somebody has written the ModuleRollout since it was read. Raises KubeError."""
-        metadata = rollout.metadata
-        document = {
-            "apiVersion": rollout.api_version,
-            "kind": rollout.kind,
-            "metadata": {
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "resourceVersion": metadata.resource_version,
-            },
-            "status": msgspec.to_builtins(status),
-        }
-        written = await self.kcp.apply(
-            MODULE_ROLLOUTS,
-            metadata.name,
-            document,
-            metadata.namespace,
-            field_manager=FIELD_MANAGER,
-            subresource="status",
-        )
+        written = await write_status(self.kcp, MODULE_ROLLOUTS, rollout.metadata, status, as_read=True)
         self.known.rollouts.wrote(written)
         self._report(rollout, with_fields(written, status=status))
 
