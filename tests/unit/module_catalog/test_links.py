@@ -13,9 +13,14 @@ from kube_runtime import ObjectKey
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.module_catalog import DescriptorNotFound, Offers, wanted_spec
-from lifecycle_manager.module_catalog.links import CHANGED, PINNED, UNREADABLE
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
-from lifecycle_manager.module_catalog.templates import RECHECK_SECONDS, RETRY_SECONDS
+from lifecycle_manager.module_catalog.templates import (
+    LINK_CHANGED,
+    LINK_PINNED,
+    LINK_UNREADABLE,
+    RECHECK_SECONDS,
+    RETRY_SECONDS,
+)
 from lifecycle_manager.module_catalog.verification import ComponentRegistry
 from lifecycle_manager.module_sources import DownloadFailed
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find
@@ -56,7 +61,7 @@ class Catalog:
         return pin.digest if pin is not None else ""
 
     async def condition(self) -> Condition:
-        found = find((await self.template()).status.conditions, PINNED)
+        found = find((await self.template()).status.conditions, LINK_PINNED)
         assert found is not None
         return found
 
@@ -98,7 +103,7 @@ async def test_content_of_a_link_is_installed_by_the_digest_that_was_seen_first(
         assert await it.read() == RECHECK_SECONDS
         assert await it.source() == {"url": LINK, "digest": first}
         condition = await it.condition()
-        assert (condition.status, condition.reason) == ("False", CHANGED)
+        assert (condition.status, condition.reason) == ("False", LINK_CHANGED)
         assert digest_of(THORN) in condition.message
 
 
@@ -118,7 +123,7 @@ async def test_link_that_can_not_be_read_is_reported_and_changes_nothing() -> No
     async with catalog(linked()) as it:
         text = it.texts.pop(LINK)
         assert await it.read() == RETRY_SECONDS
-        assert (await it.condition()).reason == UNREADABLE
+        assert (await it.condition()).reason == LINK_UNREADABLE
         assert await it.pinned() == ""
         it.texts[LINK] = text
         await it.read()

@@ -4,8 +4,8 @@ Start at `offer`, which indexes the catalog. `audience` says which Kymas may hav
 change of the catalog affects, `manifests` builds the Manifest of a module, `module_kinds` lists the kinds of its
 Module CRs, and `validation` is what admission checks: functions that several domains use. `controller` looks up the
 descriptors that ModuleTemplates leave empty, and `verification` asks who signed them (`verdicts`). `templates`
-reports what is behind the links of ModuleTemplates (`links`), and which contradict themselves (`agreement`): `identity`
-says which version of which module a ModuleTemplate is.
+reports what is behind the links of ModuleTemplates, and which contradict themselves: `identity` says which version of
+which module a ModuleTemplate is.
 """
 
 from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, DescriptorUnverified, LookupFailed
