@@ -24,7 +24,7 @@ from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager_api import ModuleTemplate, State
 from tests import builders
 from tests.registries import BlobServer, blob_server, packed

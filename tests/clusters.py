@@ -7,7 +7,7 @@ from typing import Any
 
 from kube_runtime import Client, Controller, Manager, ObjectKey, Resource
 from kube_simulation import Simulation
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from tests.waiting import eventually

@@ -36,7 +36,7 @@ from kube_runtime import (
     Result,
 )
 from kube_simulation import ApiRequest, Refused, SimulatedCluster, Simulation, serve_simulation
-from lifecycle_manager import kyma, skr
+from lifecycle_manager import kyma
 from lifecycle_manager.contract.conditions import CATALOG, REMOVED, WEBHOOK, write_condition
 from lifecycle_manager.contract.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -52,7 +52,9 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.kyma import KymaSettings, Timeouts
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections
+from lifecycle_manager.skr import controller as skr
+from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, names
 from lifecycle_manager_api.crds import all_crds
 from tests import builders

@@ -19,7 +19,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.settings import Settings
-from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager_api import as_document
 from tests import builders
 from tests.waiting import eventually

@@ -30,7 +30,6 @@ from lifecycle_manager import (
     module_installation,
     module_rollouts,
     page,
-    skr,
     skr_webhook,
     sync_resource,
     watcher_certificates,
@@ -51,6 +50,8 @@ from lifecycle_manager.process.telemetry import ChangeLatency, requeue_counter
 from lifecycle_manager.process.tuning import tune_process
 from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
+from lifecycle_manager.skr import controller as skr
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.watcher_certificates import CertificateSettings
 from lifecycle_manager_api import names
 
@@ -116,7 +117,7 @@ async def lifecycle_manager(
 
 
 def _set_up(
-    manager: Manager, options: Settings, kcp: Client, connections: skr.Connections, *, oci: Registries, folder: Path
+    manager: Manager, options: Settings, kcp: Client, connections: Connections, *, oci: Registries, folder: Path
 ) -> None:
     """Declare every controller and server. To add a controller, add its folder, and its `setup` here."""
     latency, certificates = ChangeLatency(manager.registry, manager.clock), options[CertificateSettings]

@@ -19,7 +19,7 @@ from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Kyma, KymaStatus, names
 from tests import builders
 from tests.unit.kyma.steps import (

@@ -17,7 +17,7 @@ import pytest
 
 from kube_runtime import Causes, ClientOptions, Controller, KubeconfigPolicy, Manager, ObjectKey, Result
 from kyma_oci import Registries
-from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation, skr
+from lifecycle_manager import catalog_sync, kyma, mandatory_modules, module_installation
 from lifecycle_manager.catalog_sync import CatalogSettings
 from lifecycle_manager.contract.changes import kyma_changed
 from lifecycle_manager.contract.conditions import REMOVED, WEBHOOK, modules_removed, write_condition
@@ -35,7 +35,9 @@ from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_sources import ObjectStore
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.skr import ACCESS_SECRETS, OUR_SECRETS, Connections, SkrAccessError
+from lifecycle_manager.skr import controller as skr
+from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import ConditionStatus, Kyma, as_document, crds, find, names
 from tests import builders
 from tests.faults import Process, Users, Workload, check_under_faults

@@ -15,7 +15,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.identity import version_of
 from lifecycle_manager.rollout import Timing
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 from tests.unit.kyma import steps

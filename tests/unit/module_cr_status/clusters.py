@@ -11,7 +11,7 @@ from kube_runtime import Manager, ObjectKey, Result, load_yaml
 from kube_simulation import ApiRequest, RequestRecord
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_CONFIGS, SYNC_RESOURCES
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings, setup
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import names
 from tests import builders
 from tests.clocks import ManualClock

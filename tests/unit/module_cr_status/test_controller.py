@@ -13,7 +13,7 @@ from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced
 from lifecycle_manager.module_cr_status.rules import ACCESS_SECONDS, SETTLING_SECONDS
 from lifecycle_manager.module_cr_status.schema import KEPT_SECONDS
 from lifecycle_manager.module_cr_status.snapshot import REFUSED_SECONDS
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from tests import builders
 from tests.clusters import simulated_clusters
 from tests.kinds import INFRASTRUCTURES

@@ -35,7 +35,7 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config import ModuleConfigSettings
 from lifecycle_manager.module_cr_status import ModuleCrStatusSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings
 from lifecycle_manager_api import KindRule, ModuleCrRule, ModulePolicySpec, NamespacedResources, crds, names
 from lifecycle_manager_api.documents import plain

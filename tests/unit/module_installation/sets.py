@@ -19,7 +19,7 @@ from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.inventory import without
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.options.modules import Options
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Manifest, names
 from tests.sets import NO_OTHER_SETS, RecordedSet, RecordedWrites
 

@@ -24,7 +24,7 @@ from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_sources import SourceAwaited
 from lifecycle_manager.object_set import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
-from lifecycle_manager.skr import AccessSecretMissing, SkrUnreachable
+from lifecycle_manager.skr.access import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names
 from tests import builders
 from tests.kinds import CONFIG_MAPS, CRDS

@@ -26,7 +26,7 @@ from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_installation.controller import spec_changed
 from lifecycle_manager.module_sources import ObjectStore
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Manifest, names
 from tests import builders
 from tests.clusters import simulated_control_plane

@@ -11,8 +11,8 @@ import pytest
 
 from kube_runtime import ClientOptions, ClusterUnreachable, Informer, KubeconfigPolicy, dump_yaml
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.skr import ACCESS_SECRETS, AccessSecretMissing, Connections, SkrAccessError, SkrUnreachable
-from lifecycle_manager.skr.access import server_of
+from lifecycle_manager.skr.access import ACCESS_SECRETS, AccessSecretMissing, SkrAccessError, SkrUnreachable, server_of
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import ObjectMeta, names
 from tests.kubeconfigs import kubeconfig
 from tests.waiting import eventually

@@ -8,11 +8,11 @@ from kube_runtime import ClusterUnreachable, Manager
 from kube_runtime.leases import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
-from lifecycle_manager import skr
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import ClusterReachable, ClusterReplaced, ClusterSilent
 from lifecycle_manager.options.clusters import SkrSettings
-from lifecycle_manager.skr import SkrUnreachable
+from lifecycle_manager.skr import controller as skr
+from lifecycle_manager.skr.access import SkrUnreachable
 from lifecycle_manager_api import names
 from tests.waiting import eventually
 from tests.world import KCP, World

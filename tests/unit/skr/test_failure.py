@@ -3,7 +3,7 @@
 import pytest
 
 from kube_runtime import Forbidden
-from lifecycle_manager.skr import failure_of
+from lifecycle_manager.skr.failure import failure_of
 
 WITHOUT_RIGHT = (
     'moduletemplates.operator.kyma-project.io "keda-1.0.0" is forbidden: User "system:serviceaccount:kube-system:'

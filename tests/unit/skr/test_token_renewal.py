@@ -9,7 +9,7 @@ import pytest
 from kube_runtime import ClusterUnreachable, Conflict, Forbidden, Unauthorized
 from kube_simulation import Answer, ApiRequest, Drop, Freeze, Refuse, Refused, Rule
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.token import Token, token_in
 from lifecycle_manager.skr.token_renewal import CHECK_SECONDS, NOT_RENEWED, RETRY
 from lifecycle_manager_api import names

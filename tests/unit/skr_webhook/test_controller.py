@@ -36,7 +36,7 @@ from lifecycle_manager.contract.signals import (
     WatcherEventReceived,
     WebhookRulesChanged,
 )
-from lifecycle_manager.skr import SkrAccessError, SkrUnreachable
+from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 from lifecycle_manager.skr_webhook import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
 from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in

@@ -25,7 +25,7 @@ from lifecycle_manager.contract.conditions import (
 )
 from lifecycle_manager.contract.signals import WatcherEventReceived
 from lifecycle_manager.options.watcher import WatcherTimes
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr_webhook import rules
 from lifecycle_manager.skr_webhook.apply import SkrWatcher
 from lifecycle_manager.skr_webhook.canary import EventPath

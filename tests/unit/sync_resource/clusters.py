@@ -12,7 +12,7 @@ from kube_simulation import Simulation
 from lifecycle_manager.contract.resources import KYMAS, MODULE_POLICIES, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.sync_resource import SyncResourceSettings, setup
 from lifecycle_manager_api import find, names
 from lifecycle_manager_api.documents import plain

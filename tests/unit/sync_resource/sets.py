@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Causes, ObjectKey
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.sync_resource.controller import SyncResourceEngine
 from lifecycle_manager.sync_resource.snapshot import SyncResourceReader, SyncResourceSnapshot, SyncResourceState
 from lifecycle_manager.sync_resource.status import unreachable

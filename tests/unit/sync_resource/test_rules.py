@@ -8,7 +8,7 @@ import pytest
 from kube_runtime import ApplyResult, InventoryEntry, ObjectOutcome, parse_objects
 from lifecycle_manager.object_set.inventory import inventory_of, known_inventory
 from lifecycle_manager.object_set.ownership import Claim, claim_key
-from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr.failure import SkrFailure
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.snapshot import SyncResourceSnapshot, claim_index, read_text

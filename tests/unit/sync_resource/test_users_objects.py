@@ -9,7 +9,7 @@ from kube_simulation import Answer, ApiRequest, Refuse, Rule, Simulation
 from kube_simulation.refusals import Refused
 from kube_simulation.rules import Proceed
 from lifecycle_manager.contract.resources import SYNC_RESOURCES
-from lifecycle_manager.skr import SkrFailure
+from lifecycle_manager.skr.failure import SkrFailure
 from lifecycle_manager.sync_resource.status import unreachable
 from lifecycle_manager_api import State, find, names
 from tests import builders

@@ -13,7 +13,7 @@ import pytest
 
 from kyma_takeover import lease
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS
-from lifecycle_manager.skr import SkrAccessError
+from lifecycle_manager.skr.access import SkrAccessError
 from lifecycle_manager_api import State, crds, find, names
 from tests.faults import Users, Workload, check_under_faults
 from tests.kubeconfigs import kubeconfig

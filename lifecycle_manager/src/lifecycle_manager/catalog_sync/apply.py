@@ -39,7 +39,8 @@ from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
-from lifecycle_manager.skr import Announcement, Connections, ObservedObject
+from lifecycle_manager.skr.announcement import Announcement, ObservedObject
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 

@@ -53,7 +53,8 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import watch_offer
 from lifecycle_manager.options.kymas import CatalogSettings
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Kyma, names
 
 

@@ -16,7 +16,7 @@ from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapsh
 from lifecycle_manager.catalog_sync.status import GONE, failed, removing, synced
 from lifecycle_manager.catalog_sync.wanted import CRDS_DIGEST, Item, Key, WantedCatalog, WantedItem
 from lifecycle_manager.contract.conditions import CATALOG, ConditionContent, is_introduced, may_have, watcher_removed
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager_api import ModuleReleaseMeta, find
 
 

@@ -17,7 +17,7 @@ from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ResyncRequested
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.options.kymas import CatalogSettings
-from lifecycle_manager.skr import Announcements
+from lifecycle_manager.skr.announcement import Announcements
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names
 
 MAX_SILENT_SECONDS = 30.0

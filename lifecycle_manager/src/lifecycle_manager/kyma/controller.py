@@ -66,7 +66,9 @@ from lifecycle_manager.module_catalog.affected import (
 )
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.kymas import KymaSettings
-from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import (
     ApiObject,
     Condition,

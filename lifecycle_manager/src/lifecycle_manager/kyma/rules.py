@@ -17,7 +17,7 @@ import msgspec
 from kube_runtime import ApiError
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import DeleteSyncResource, ModuleChange, wanted_of
-from lifecycle_manager.skr import ClusterClaimed
+from lifecycle_manager.skr.access import ClusterClaimed
 from lifecycle_manager_api import Kyma, KymaStatus, names
 
 # The labels of the Kyma in KCP that the users of the SKR may see.

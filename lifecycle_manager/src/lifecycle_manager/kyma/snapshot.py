@@ -44,7 +44,9 @@ from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout import Schedule, Timing
-from lifecycle_manager.skr import RELEASED, Announcements, Brake, Connections, DeletionBrake, ObservedObject
+from lifecycle_manager.skr.announcement import Announcements, ObservedObject
+from lifecycle_manager.skr.brake import RELEASED, Brake, DeletionBrake
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleConfig, ObjectMeta, SyncResource, names
 from lifecycle_manager_api.conditions import NewCondition
 

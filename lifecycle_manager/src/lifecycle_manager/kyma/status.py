@@ -41,8 +41,8 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.module_catalog import module_of_manifest
 from lifecycle_manager.object_set.reporting import READY, with_conditions
-from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.brake import DELETION_STUCK
+from lifecycle_manager.skr.failure import SkrFailure
 from lifecycle_manager_api import (
     Condition,
     Kyma,

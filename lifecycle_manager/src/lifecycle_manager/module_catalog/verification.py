@@ -48,7 +48,7 @@ from lifecycle_manager.module_catalog.verdicts import (
     trusted_keys,
     verdict_on,
 )
-from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager_api import ModulePolicy, ModulePolicySpec, ModuleTemplate, names
 
 log = structlog.get_logger("module_catalog")

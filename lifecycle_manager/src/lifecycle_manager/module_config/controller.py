@@ -65,7 +65,8 @@ from lifecycle_manager.object_set import Policies
 from lifecycle_manager.object_set.policy import policy_changed
 from lifecycle_manager.options.configuration import ModuleConfigSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import names
 
 

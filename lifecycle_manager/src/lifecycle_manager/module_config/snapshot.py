@@ -9,8 +9,7 @@ from kube_runtime.resource import version_number
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope, Trace
 from lifecycle_manager.module_config.reading import NOTHING_READ, ModuleCr, Reading
 from lifecycle_manager.options.configuration import Quota
-from lifecycle_manager.skr import Announcement, Announcements, ObservedObject
-from lifecycle_manager.skr.announcement import MAX_OBJECTS
+from lifecycle_manager.skr.announcement import MAX_OBJECTS, Announcement, Announcements, ObservedObject
 from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference
 
 MAX_LEFT_READ = 10

@@ -13,7 +13,7 @@ from lifecycle_manager.contract.verdict import (
     SYNCED,
 )
 from lifecycle_manager.module_catalog.module_kinds import TemplateUnreadable
-from lifecycle_manager.skr import failure_of
+from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import Condition, ConditionStatus, ModuleConfig, find, set_condition
 from lifecycle_manager_api.conditions import counted, listed, shortened
 

@@ -51,7 +51,9 @@ from lifecycle_manager.module_cr_status.snapshot import (
 from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, Fields, event_of
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.configuration import ModuleCrStatusSettings
-from lifecycle_manager.skr import Connections, SkrAccessError, failure_of
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import ModuleConfig, ResourceReference, SyncResource
 
 log = structlog.get_logger("module_cr_status")

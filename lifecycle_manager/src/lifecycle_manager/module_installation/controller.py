@@ -93,7 +93,9 @@ from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.object_set.rules import Objection, left_by_policy, message_of, objection_to
 from lifecycle_manager.options.modules import DEPLOYER, ManifestSettings
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.brake import DeletionBrake, deletion_continued
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Manifest, ModuleTemplate, names
 
 CHANGED = "changed"

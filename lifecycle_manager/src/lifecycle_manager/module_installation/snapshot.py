@@ -43,7 +43,7 @@ from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.options.modules import ManifestSettings, Options
 from lifecycle_manager.process.telemetry import LongReconciles
-from lifecycle_manager.skr import DeletionBrake
+from lifecycle_manager.skr.brake import DeletionBrake
 from lifecycle_manager_api import CustomStateCheck, Kyma, Manifest, ModuleConfig, State, SyncResource, find, names
 
 RESOURCES = "Resources"

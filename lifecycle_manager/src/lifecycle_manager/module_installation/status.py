@@ -35,8 +35,9 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.repairs import as_seen, seen_in
 from lifecycle_manager.object_set.reporting import READY, with_conditions
-from lifecycle_manager.skr import ObservedObject, SkrFailure, failure_of
+from lifecycle_manager.skr.announcement import ObservedObject
 from lifecycle_manager.skr.brake import Hold
+from lifecycle_manager.skr.failure import SkrFailure, failure_of
 from lifecycle_manager_api import ConditionStatus, CustomStateCheck, Manifest, ManifestStatus, ReadyVersion, State, find
 from lifecycle_manager_api.conditions import NewCondition
 

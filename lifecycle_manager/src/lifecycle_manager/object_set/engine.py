@@ -47,7 +47,8 @@ from lifecycle_manager.object_set.ownership import Holder, existed_before, is_ma
 from lifecycle_manager.object_set.reporting import SetReport, cluster_of, set_owner, with_found
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.object_set.workloads import readiness_with_pods
-from lifecycle_manager.skr import Connections, SkrFailure, failure_of
+from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.failure import SkrFailure, failure_of
 from lifecycle_manager_api import Condition
 from lifecycle_manager_api.conditions import listed
 

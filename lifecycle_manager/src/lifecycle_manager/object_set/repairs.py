@@ -11,7 +11,7 @@ from typing import Any
 from kube_runtime import ObjectOutcome, RateLimit
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.inventory import Identity
-from lifecycle_manager.skr import NOTHING, ObservedObject
+from lifecycle_manager.skr.announcement import NOTHING, ObservedObject
 
 REPAIRS_IN_A_ROW = 5
 SECONDS_FOR_A_REPAIR = 60.0

@@ -12,7 +12,7 @@ from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.inventory import Identity, among, entries_of, identities, references_to
 from lifecycle_manager.object_set.ownership import SetOwner
-from lifecycle_manager.skr import ObservedObject
+from lifecycle_manager.skr.announcement import ObservedObject
 from lifecycle_manager_api import (
     Condition,
     KymaStatus,

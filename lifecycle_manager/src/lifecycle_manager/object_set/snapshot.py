@@ -8,7 +8,7 @@ from typing import Generic
 from kube_runtime import InventoryEntry, KubernetesObject
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, Identity, namespace_in, scopes_of
 from lifecycle_manager.object_set.owner_writes import Owner
-from lifecycle_manager.skr import RELEASED, Brake
+from lifecycle_manager.skr.brake import RELEASED, Brake
 from lifecycle_manager_api.policy_checks import ModuleRules
 
 

@@ -8,7 +8,7 @@ from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference
 from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.repairs import Repairs
-from lifecycle_manager.skr import Announcements, ObservedObject
+from lifecycle_manager.skr.announcement import Announcements, ObservedObject
 
 
 @dataclass(eq=False, slots=True)

@@ -24,8 +24,8 @@ from lifecycle_manager.contract.watchers import valid_watchers
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.options.watcher import WatcherSettings
-from lifecycle_manager.skr import Connections, SkrAccessError
-from lifecycle_manager.skr.access import api_server_ca_in
+from lifecycle_manager.skr.access import SkrAccessError, api_server_ca_in
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr_webhook.canary import EventPath, send_canary
 from lifecycle_manager.skr_webhook.documents import INVENTORY, webhook_document, workload_documents
 from lifecycle_manager.skr_webhook.object_rules import ObjectRuleReader

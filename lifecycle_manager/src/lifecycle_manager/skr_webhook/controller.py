@@ -51,7 +51,8 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.contract.watchers import watcher_changed
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.options.watcher import WatcherSettings
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook import rules
 from lifecycle_manager.skr_webhook.apply import FIELD_MANAGER, SkrWatcher, WatcherSources

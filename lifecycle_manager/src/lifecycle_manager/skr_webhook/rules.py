@@ -23,7 +23,7 @@ from lifecycle_manager.contract.conditions import (
     is_introduced,
     modules_removed,
 )
-from lifecycle_manager.skr import AccessSecretMissing
+from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager.skr_webhook.canary import EventPath
 from lifecycle_manager.skr_webhook.documents import INVENTORY

@@ -67,8 +67,10 @@ from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager.object_set.rules import held_back, left_by_policy
 from lifecycle_manager.options.configuration import SyncResourceSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.skr import Connections, DeletionBrake, SkrAccessError, deletion_continued, failure_of
-from lifecycle_manager.skr.brake import Hold
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.brake import DeletionBrake, Hold, deletion_continued
+from lifecycle_manager.skr.connections import Connections
+from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager.sync_resource import rules
 from lifecycle_manager.sync_resource import status as statuses
 from lifecycle_manager.sync_resource.changes import (

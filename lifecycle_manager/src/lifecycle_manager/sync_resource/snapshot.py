@@ -39,7 +39,7 @@ from lifecycle_manager.object_set.inventory import (
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
 from lifecycle_manager.object_set.snapshot import SetSnapshot
 from lifecycle_manager.options.configuration import SyncResourceSettings
-from lifecycle_manager.skr import DeletionBrake
+from lifecycle_manager.skr.brake import DeletionBrake
 from lifecycle_manager.sync_resource.status import Refusal
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, names
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES

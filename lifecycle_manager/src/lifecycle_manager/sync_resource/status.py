@@ -36,8 +36,8 @@ from lifecycle_manager.object_set.inventory import (
 )
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.object_set.rules import message_of
-from lifecycle_manager.skr import SkrFailure
 from lifecycle_manager.skr.brake import Hold
+from lifecycle_manager.skr.failure import SkrFailure
 from lifecycle_manager_api import State, SyncedObject, SyncResource, SyncResourceStatus, aggregate, find
 from lifecycle_manager_api.conditions import NewCondition, counted, listed, shortened
 from lifecycle_manager_api.policy_checks import Violation

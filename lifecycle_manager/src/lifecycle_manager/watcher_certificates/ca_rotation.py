@@ -21,7 +21,7 @@ from kube_runtime import Causes, Change, Conflict, Controller, Informer, Manager
 from kyma_certs import CLOCK_SKEW, CAs, RotationRules, RotationStep, describe, next_step
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager.watcher_certificates.ca_store import CAStore, StoredCAs
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, ca_metrics
 from lifecycle_manager_api import Kyma

@@ -6,7 +6,7 @@ from kube_runtime import Client, Manager
 from kyma_certs import RotationRules
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.options.watcher import CertificateSettings
-from lifecycle_manager.skr import OUR_SECRETS
+from lifecycle_manager.skr.access import OUR_SECRETS
 from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
 from lifecycle_manager.watcher_certificates.ca_store import Adopts, CAStore, adopts_nothing
 from lifecycle_manager.watcher_certificates.cert_manager import CertManagerStore

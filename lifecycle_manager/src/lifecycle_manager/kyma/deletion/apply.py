@@ -46,7 +46,8 @@ from lifecycle_manager.kyma.deletion.plan import (
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState
 from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.object_set.inventory import is_crd, own_inventory
-from lifecycle_manager.skr import Connections, SkrAccessError
+from lifecycle_manager.skr.access import SkrAccessError
+from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager.skr.finalizers import is_held, strip_finalizers
 from lifecycle_manager_api import Kyma, Manifest, SyncResource, find, names
 

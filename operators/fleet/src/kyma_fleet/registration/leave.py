@@ -19,8 +19,7 @@ from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.skr import AccessSecretMissing
-from lifecycle_manager.skr.access import OUR_SECRETS, AccessSecretIncomplete, kubeconfig_in
+from lifecycle_manager.skr.access import OUR_SECRETS, AccessSecretIncomplete, AccessSecretMissing, kubeconfig_in
 from lifecycle_manager.skr.token import TokenUnusable, is_renewed, token_in
 from lifecycle_manager.skr_webhook.documents import INVENTORY
 from lifecycle_manager_api import Kyma, find, names
