@@ -16,8 +16,8 @@ from kyma_fleet.explanation.facts import Facts, occurrence_of
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.releases import by_channel
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import State, as_document, names
 from tests import builders
 from tests.unit.fleet_page.rollouts import rollout

@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from lifecycle_manager.kyma.resolution import Installed
-from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import KymaSpec, ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 

@@ -18,7 +18,7 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaSta
 from lifecycle_manager.kyma.writes import KymaWrites
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.options.kymas import KymaSettings
-from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Kyma, KymaStatus, names
 from tests import builders

@@ -29,7 +29,7 @@ from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_installation import status as installation
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden
 from lifecycle_manager.object_set import policy
-from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr_webhook import status as watcher
 from lifecycle_manager.sync_resource import status as sync_resource
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, find, names

@@ -16,8 +16,8 @@ from lifecycle_manager.mandatory_modules.rules import changes_of
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.identity import version_of
-from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import (
     KymaSpec,
     ModuleRelease,

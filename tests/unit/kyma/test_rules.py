@@ -19,7 +19,7 @@ from lifecycle_manager.kyma.wanted import wanted_of
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.options.kymas import Timeouts
 from lifecycle_manager.options.shared import PurgeSettings
-from lifecycle_manager.rollout import Timing
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.access import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager.skr.brake import Brake
 from lifecycle_manager_api import Kyma, Manifest, ModuleTemplate, State, find, names

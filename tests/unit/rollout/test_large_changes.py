@@ -14,7 +14,7 @@ from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters
 from lifecycle_manager.rollout.waves import DEFAULT_WAVES
 from lifecycle_manager.skr.removals import FREE_CLUSTERS, max_changed

@@ -16,7 +16,7 @@ from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.process.telemetry import policy_readable
-from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.schedule import Schedule
 from tests import builders
 from tests.clocks import ManualClock
 

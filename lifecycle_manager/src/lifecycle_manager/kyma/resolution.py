@@ -27,8 +27,8 @@ from lifecycle_manager.kyma.reasons import (
 )
 from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
 from lifecycle_manager.module_catalog.identity import version_of
-from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.releases import ChannelRollouts, is_way_back, released_by, version_for_new
+from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.removals import continued_removal, is_removal_held, removal_waits_for
 from lifecycle_manager_api import (
     InvalidVersion,

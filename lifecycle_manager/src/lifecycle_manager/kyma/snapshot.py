@@ -43,7 +43,7 @@ from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.process.telemetry import policy_readable
-from lifecycle_manager.rollout import Schedule, Timing
+from lifecycle_manager.rollout.schedule import Schedule, Timing
 from lifecycle_manager.skr.announcement import Announcements, ObservedObject
 from lifecycle_manager.skr.brake import RELEASED, Brake, DeletionBrake
 from lifecycle_manager.skr.connections import Connections

@@ -52,7 +52,7 @@ from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma
 from lifecycle_manager.module_catalog.affected import offer_changed, watch_offer
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.options.kymas import MandatorySettings, RolloutSettings
-from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.skr.failure import failed
 from lifecycle_manager_api import Kyma, Manifest, names
 

@@ -18,8 +18,8 @@ from lifecycle_manager.module_catalog import (
     module_of,
     module_of_manifest,
 )
-from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.releases import Rollouts
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS
 from lifecycle_manager.skr.removals import continued_removal, is_removal_held, waiting_since
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, names

@@ -39,7 +39,7 @@ from lifecycle_manager.module_rollouts.snapshot import (
 )
 from lifecycle_manager.module_rollouts.writes import RolloutWrites
 from lifecycle_manager.options.kymas import RolloutSettings
-from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
 from lifecycle_manager_api import Manifest, ModuleTemplate, RolloutStrategy, names
 

@@ -13,9 +13,9 @@ from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
-from lifecycle_manager.rollout import Schedule
 from lifecycle_manager.rollout.maintenance import ALWAYS, Span
 from lifecycle_manager.rollout.releases import in_effect, released_by, taken_back
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changes, channel_of
 from lifecycle_manager.rollout.waves import DEFAULT_STRATEGY, DEFAULT_WAVES, Cluster, is_downgrade, wave_of
 from lifecycle_manager_api import (

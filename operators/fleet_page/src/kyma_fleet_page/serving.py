@@ -28,7 +28,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.endpoints import PageSettings
-from lifecycle_manager.rollout import Schedule
+from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager_api import names
 
 LOOPBACK = ("127.0.0.1", 0)

@@ -25,9 +25,8 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.module_catalog import Offer
-from lifecycle_manager.rollout import Timing
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
-from lifecycle_manager.rollout.schedule import deciding, release_times
+from lifecycle_manager.rollout.schedule import Timing, deciding, release_times
 from lifecycle_manager.rollout.target import targets_of
 from lifecycle_manager_api import names
 
