@@ -31,8 +31,7 @@ from kube_runtime.client.json_limits import check_json
 from kyma_oci import SourceError, text_in
 from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.module_config.reading import ANSWER
-from lifecycle_manager.module_sources import DownloadFailed
-from lifecycle_manager.module_sources.downloads import bounded_body
+from lifecycle_manager.module_sources.downloads import DownloadFailed, bounded_body
 from tests.security.events.test_attacks import ATTACKS, CA, Message
 
 ROUNDS = 5

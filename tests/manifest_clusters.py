@@ -13,7 +13,7 @@ from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
-from lifecycle_manager.module_sources import ObjectStore
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Condition, Manifest, find, names
 from tests.clusters import Clusters

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from kyma_local.ports import free_port
 from kyma_local.starting import PortTaken, start_server
-from lifecycle_manager.module_sources import DownloadFailed
+from lifecycle_manager.module_sources.downloads import DownloadFailed
 from tests.debian import NoPackage, find_program
 from tests.serving import serving
 

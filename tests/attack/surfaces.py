@@ -38,7 +38,7 @@ from lifecycle_manager.events import EndpointOptions
 from lifecycle_manager.kyma.resolution import Installed, resolve
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
-from lifecycle_manager.module_sources import source_in
+from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager.rollout.releases import by_channel
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.rollout.target import changed_clusters, targets_of

@@ -39,7 +39,9 @@ from lifecycle_manager.contract.former import takeover
 from lifecycle_manager.kyma import fleet_metrics
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_installation import Logins, ManifestSettings, SourceSettings
-from lifecycle_manager.module_sources import Downloads, ObjectStore, read_yaml
+from lifecycle_manager.module_sources.downloads import Downloads
+from lifecycle_manager.module_sources.parsing import read_yaml
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
 from lifecycle_manager.options.process import ProcessSettings

@@ -32,7 +32,9 @@ from lifecycle_manager.contract.resources import (
     SECRETS,
 )
 from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
-from lifecycle_manager.module_sources import ObjectStore, read_yaml, source_in
+from lifecycle_manager.module_sources.parsing import read_yaml
+from lifecycle_manager.module_sources.references import source_in
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.settings import Settings
 from lifecycle_manager_api import Manifest, as_document, names
 from tests import builders

@@ -24,14 +24,9 @@ from kyma_oci.problems import (
     LayerTruncated,
     RegistryBusy,
 )
-from lifecycle_manager.module_sources import (
-    LinkChanged,
-    ModuleObjects,
-    ObjectsInvalid,
-    ObjectStore,
-    SourceAwaited,
-    source_in,
-)
+from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid
+from lifecycle_manager.module_sources.references import source_in
+from lifecycle_manager.module_sources.store import LinkChanged, ObjectStore, SourceAwaited
 from tests.registries import NAME, PASSWORD, NoRegistry, blob_server, digest_of, no_link, packed, push, real_registry
 from tests.serving import Handler, serving
 

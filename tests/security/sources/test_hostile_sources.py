@@ -30,7 +30,8 @@ from kyma_oci import (
 )
 from kyma_oci.limits import MAX_MEMBERS
 from kyma_oci.problems import AccessRefused, LayerTooLarge, RegistryBusy, SourceNotAllowed
-from lifecycle_manager.module_sources import DownloadFailed, Downloads, ObjectStore
+from lifecycle_manager.module_sources.downloads import DownloadFailed, Downloads
+from lifecycle_manager.module_sources.store import ObjectStore
 from tests.registries import digest_of, no_link
 from tests.serving import Handler
 from tests.serving import serving as serve_any

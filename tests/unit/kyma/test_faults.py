@@ -33,7 +33,7 @@ from lifecycle_manager.kyma.writes import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
-from lifecycle_manager.module_sources import ObjectStore
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.skr import controller as skr
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS, SkrAccessError

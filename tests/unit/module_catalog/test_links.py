@@ -22,7 +22,7 @@ from lifecycle_manager.module_catalog.templates import (
     RETRY_SECONDS,
 )
 from lifecycle_manager.module_catalog.verification import ComponentRegistry
-from lifecycle_manager.module_sources import DownloadFailed
+from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find
 from tests import builders
 from tests.world import KCP, World, open_world

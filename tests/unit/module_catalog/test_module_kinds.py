@@ -16,8 +16,7 @@ from aiohttp import web
 from kube_runtime import dump_yaml
 from kyma_certs import LeafRequest, Usage, create_ca, issue
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
-from lifecycle_manager.module_sources import DownloadFailed, Downloads
-from lifecycle_manager.module_sources.downloads import MAX_BYTES
+from lifecycle_manager.module_sources.downloads import MAX_BYTES, DownloadFailed, Downloads
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 from tests.serving import serving

@@ -14,7 +14,7 @@ from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_installation.snapshot import ManifestReader, ManifestSnapshot, ManifestState
 from lifecycle_manager.module_installation.status import unreachable
 from lifecycle_manager.module_installation.steps import Upgrade
-from lifecycle_manager.module_sources import Source
+from lifecycle_manager.module_sources.references import Source
 from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.inventory import without
 from lifecycle_manager.object_set.ownership import Holder

@@ -10,7 +10,7 @@ from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import DataNotInjected
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden, RenderedModule, Renderings
-from lifecycle_manager.module_sources import ModuleObjects, ObjectsInvalid
+from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid
 from lifecycle_manager_api import ManagerReference, ObjectMeta, names
 from tests.modules import Document, as_text, group_of, operator
 

@@ -25,7 +25,7 @@ from lifecycle_manager.contract.signals import (
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_installation.controller import spec_changed
-from lifecycle_manager.module_sources import ObjectStore
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.skr.connections import Connections
 from lifecycle_manager_api import Manifest, names
 from tests import builders

@@ -5,7 +5,7 @@ import pytest
 from kube_runtime import KubernetesObject
 from lifecycle_manager.module_catalog.module_kinds import kinds_of_crds
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.module_sources import ModuleObjects
+from lifecycle_manager.module_sources.parsing import ModuleObjects
 from lifecycle_manager.object_set import objections
 from lifecycle_manager.object_set.inventory import scopes_of
 from lifecycle_manager_api import ClusterResource, ModulePolicySpec

@@ -38,7 +38,7 @@ from kyma_oci.signatures.cosign import (
     signature_tag,
     signed_in,
 )
-from lifecycle_manager.module_sources import read_yaml
+from lifecycle_manager.module_sources.parsing import read_yaml
 from tests.bundles import BUNDLE, bundle, statement
 from tests.registries import BlobServer, blob_server
 

@@ -21,7 +21,7 @@ from lifecycle_manager.kyma.crd import copy_for_skr
 from lifecycle_manager.kyma.wanted import default_cr_reference
 from lifecycle_manager.module_catalog import Offer, differs, excluded, wanted_manifest
 from lifecycle_manager.module_catalog.writing import apply_manifest
-from lifecycle_manager.module_sources import source_in
+from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, Watcher, names
 from lifecycle_manager_api.crds import crd_for
 from tests.clusters import simulated_control_plane

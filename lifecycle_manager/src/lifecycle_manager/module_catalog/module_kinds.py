@@ -11,7 +11,7 @@ from kube_runtime import JsonObject, KubernetesObject, ManifestInvalid, Resource
 from kyma_oci.references import content_digest
 from lifecycle_manager.contract.signals import ObjectReference
 from lifecycle_manager.module_catalog.offer import data_refusal, link_of, link_pin_of
-from lifecycle_manager.module_sources import DownloadFailed
+from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager_api import ModulePolicySpec, ModuleTemplate, boolean, names, raw_object
 from lifecycle_manager_api.known_kinds import kind_refusal
 from lifecycle_manager_api.policy_objects import defined_by

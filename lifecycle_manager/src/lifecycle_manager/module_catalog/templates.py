@@ -25,7 +25,7 @@ from lifecycle_manager.module_catalog.affected import offer_changed
 from lifecycle_manager.module_catalog.identity import names_of, version_of
 from lifecycle_manager.module_catalog.offer import Offer, link_of, link_pin_of
 from lifecycle_manager.module_catalog.template_status import TemplateStatuses
-from lifecycle_manager.module_sources import DownloadFailed
+from lifecycle_manager.module_sources.downloads import DownloadFailed
 from lifecycle_manager_api import ModuleTemplate, ModuleTemplateStatus, PinnedLink, find
 from lifecycle_manager_api.conditions import NewCondition, set_conditions
 

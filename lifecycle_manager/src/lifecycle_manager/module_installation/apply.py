@@ -49,7 +49,8 @@ from lifecycle_manager.module_installation.rendering import ObjectsForbidden, Re
 from lifecycle_manager.module_installation.snapshot import RESOURCES, ManifestSnapshot, Removal, was_ready
 from lifecycle_manager.module_installation.status import ORPHANED, begun, terminating, was_created
 from lifecycle_manager.module_installation.steps import ManifestDone, ManifestEnd, ManifestStep
-from lifecycle_manager.module_sources import ObjectStore, Source
+from lifecycle_manager.module_sources.references import Source
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.object_set.apply import hand_over, release
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import identities, inventory_of, without

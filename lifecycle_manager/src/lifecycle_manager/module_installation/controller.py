@@ -84,7 +84,7 @@ from lifecycle_manager.module_installation.snapshot import (
     was_ready,
 )
 from lifecycle_manager.module_installation.steps import LeaveAlone, ManifestDone, ManifestEnd
-from lifecycle_manager.module_sources import ObjectStore
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.others import OtherSets

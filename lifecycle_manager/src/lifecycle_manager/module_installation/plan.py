@@ -39,7 +39,7 @@ from lifecycle_manager.module_installation.steps import (
     ReleaseFound,
     RemoveFinalizer,
 )
-from lifecycle_manager.module_sources import source_in
+from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager.object_set.inventory import Identity, among, held_message, identities, is_crd, without
 from lifecycle_manager.object_set.ownership import next_owners
 from lifecycle_manager_api import names

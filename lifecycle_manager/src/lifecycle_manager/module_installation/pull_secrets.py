@@ -15,7 +15,7 @@ from kube_runtime import KubernetesObject
 from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import with_pod_spec
-from lifecycle_manager.module_sources import ObjectsInvalid
+from lifecycle_manager.module_sources.parsing import ObjectsInvalid
 from lifecycle_manager.options.modules import DEPLOYER
 from lifecycle_manager_api import ManagerReference, boolean, names
 

@@ -13,7 +13,7 @@ from kyma_oci import SourceError
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_installation.images import localized
 from lifecycle_manager.module_installation.pull_secrets import ImagePullSecret, with_data, with_pull_secret
-from lifecycle_manager.module_sources import ModuleObjects
+from lifecycle_manager.module_sources.parsing import ModuleObjects
 from lifecycle_manager.object_set.inventory import namespace_in
 from lifecycle_manager.object_set.protected import is_protected
 from lifecycle_manager_api import ManagerReference, names

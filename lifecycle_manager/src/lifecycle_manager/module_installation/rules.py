@@ -21,7 +21,7 @@ from lifecycle_manager.module_installation.status import (
     was_created,
 )
 from lifecycle_manager.module_installation.steps import ManifestDone, WaitForCheck
-from lifecycle_manager.module_sources import Source, source_in
+from lifecycle_manager.module_sources.references import Source, source_in
 from lifecycle_manager_api import State, names
 
 

@@ -28,7 +28,7 @@ from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma
 from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject, ManagerView
 from lifecycle_manager.module_installation.rendering import RenderedModule
-from lifecycle_manager.module_sources import SourceAwaited
+from lifecycle_manager.module_sources.store import SourceAwaited
 from lifecycle_manager.object_set import Policies, SetState, SkrObjects
 from lifecycle_manager.object_set.inventory import (
     Identity,

@@ -23,7 +23,7 @@ from lifecycle_manager.module_installation.reading import ManagerView
 from lifecycle_manager.module_installation.snapshot import MODULE_CR, RESOURCES, ManifestSnapshot, is_being_deleted
 from lifecycle_manager.module_installation.state_checks import PRECEDENCE, state_of
 from lifecycle_manager.module_installation.steps import ManifestDone
-from lifecycle_manager.module_sources import SourceAwaited
+from lifecycle_manager.module_sources.store import SourceAwaited
 from lifecycle_manager.object_set.inventory import (
     Identity,
     among,

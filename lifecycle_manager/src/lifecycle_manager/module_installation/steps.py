@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kube_runtime import End, InventoryEntry, JsonObject, Resource, Step
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.reading import KindObject
-from lifecycle_manager.module_sources import Source
+from lifecycle_manager.module_sources.references import Source
 from lifecycle_manager.object_set.inventory import Identity
 from lifecycle_manager.object_set.ownership import Holder
 from lifecycle_manager.object_set.reporting import SetReport

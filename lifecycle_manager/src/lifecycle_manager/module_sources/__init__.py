@@ -7,22 +7,3 @@
 
 Registries, logins and component descriptors are those of `kyma_oci`.
 """
-
-from lifecycle_manager.module_sources.downloads import DownloadFailed, Downloads
-from lifecycle_manager.module_sources.parsing import ModuleObjects, ObjectsInvalid, read_yaml
-from lifecycle_manager.module_sources.references import HttpsLink, Source, source_in
-from lifecycle_manager.module_sources.store import LinkChanged, ObjectStore, SourceAwaited
-
-__all__ = [
-    "DownloadFailed",
-    "Downloads",
-    "HttpsLink",
-    "LinkChanged",
-    "ModuleObjects",
-    "ObjectStore",
-    "ObjectsInvalid",
-    "Source",
-    "SourceAwaited",
-    "read_yaml",
-    "source_in",
-]

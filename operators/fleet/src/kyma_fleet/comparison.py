@@ -34,7 +34,9 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC
 from lifecycle_manager.module_catalog import DescriptorUnreadable, Offer, module_of, wanted_manifest
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
-from lifecycle_manager.module_sources import Downloads, ObjectStore, source_in
+from lifecycle_manager.module_sources.downloads import Downloads
+from lifecycle_manager.module_sources.references import source_in
+from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, own_inventory
 from lifecycle_manager.object_set.reporting import set_owner
