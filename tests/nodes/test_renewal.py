@@ -11,8 +11,7 @@ from kyma_demo import names as demo_names
 from kyma_demo.pods import LIFECYCLE_MANAGER
 from kyma_local.helm import WAITING
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
-from lifecycle_manager.watcher_certificates import ROTATE
-from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET
+from lifecycle_manager.watcher_certificates.ca_store import CA_SECRET, ROTATE
 from lifecycle_manager_api import names
 from tests.nodes.clusters import NodeClusters, kubectl, pods_of
 from tests.users import Users, changing

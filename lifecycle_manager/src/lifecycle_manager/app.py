@@ -45,6 +45,7 @@ from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.options.endpoints import EndpointSettings, PageSettings
 from lifecycle_manager.options.process import ProcessSettings
+from lifecycle_manager.options.watcher import CertificateSettings
 from lifecycle_manager.process.open_files import allow_open_files
 from lifecycle_manager.process.prerequisites import require_installed
 from lifecycle_manager.process.runtime_options import kcp_options, manager_options
@@ -54,7 +55,6 @@ from lifecycle_manager.replicas import ReplicaSettings, sharding_of
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr import controller as skr
 from lifecycle_manager.skr.connections import Connections
-from lifecycle_manager.watcher_certificates import CertificateSettings
 from lifecycle_manager_api import names
 
 log = structlog.get_logger("lifecycle_manager")

@@ -33,7 +33,7 @@ from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.replicas import Deliveries
 from lifecycle_manager.sync_resource import objection_to
-from lifecycle_manager.watcher_certificates import CARotation
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation
 from lifecycle_manager_api import Kyma, ModulePolicy, ModuleReleaseMeta, ModuleTemplate, SyncResource, names
 
 RENEWAL_SECONDS = 24 * 3600.0

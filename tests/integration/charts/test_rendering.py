@@ -29,7 +29,7 @@ from lifecycle_manager.options.watcher import WatcherDeployment, WatcherSettings
 from lifecycle_manager.replicas import ReplicaSettings
 from lifecycle_manager.settings import Settings
 from lifecycle_manager.skr_webhook.documents import ModuleRule, webhook_document, workload_documents
-from lifecycle_manager.watcher_certificates import CAStore
+from lifecycle_manager.watcher_certificates.ca_store import CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.module_authorization import MODULE_AUTHORIZATION, module_authorization_as_yaml

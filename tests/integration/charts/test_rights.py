@@ -40,7 +40,7 @@ from lifecycle_manager.contract.resources import (
     WATCHERS,
 )
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import ROTATE, CAStore
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
 from lifecycle_manager_api import names
 from lifecycle_manager_api.documents import plain
 from tests.integration.charts.clusters import HelmClusters

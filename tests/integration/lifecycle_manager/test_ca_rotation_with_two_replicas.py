@@ -12,7 +12,7 @@ import pytest_asyncio
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import SECRETS, Secret
-from lifecycle_manager.watcher_certificates import ROTATE
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (
     is_failure,

@@ -12,7 +12,7 @@ from kyma_demo.environment import Environment
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import ROTATE
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, ISSUERS
 from lifecycle_manager_api import names
 from tests.integration.cert_manager import RIGHTS, fetch_crds, find_controller, run_controller, simulate_controller

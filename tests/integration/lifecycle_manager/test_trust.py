@@ -16,7 +16,7 @@ from kyma_demo.environment import Environment
 from kyma_demo.programs import TLS_SECRET
 from kyma_demo.walkthrough import Walkthrough
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
-from lifecycle_manager.watcher_certificates import ROTATE
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE
 from lifecycle_manager_api import names
 from tests.integration.lifecycle_manager.event_path import (
     changes_are_reported,

@@ -13,8 +13,10 @@ from kube_runtime import Cache, Causes, Client, Conflict, Manager, ObjectKey, Re
 from kyma_certs import Algorithm, CAs, RotationRules, RotationStep, describe, issued_by, key_of
 from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, CertificateMemory, LeafRules
-from lifecycle_manager.watcher_certificates.certificates import CertificateStore
+from lifecycle_manager.options.watcher import LeafRules
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, CertificateStore
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 from tests.clocks import ManualClock

@@ -19,9 +19,11 @@ from kube_runtime import SYSTEM_CLOCK, Cache, Client, NotFound, NotServed, Objec
 from kyma_certs import Algorithm, CAs, KeyPair, RotationStep, describe, issued_by
 from kyma_local.helm import find_helm
 from lifecycle_manager.contract.resources import SECRETS
+from lifecycle_manager.options.watcher import LeafRules
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager.watcher_certificates import CAStore, CertificateMemory, LeafRules
+from lifecycle_manager.watcher_certificates.ca_store import CAStore
 from lifecycle_manager.watcher_certificates.cert_manager import CERTIFICATES, CertManagerStore
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending, IssuedCertificates
 from lifecycle_manager_api import Kyma, names
 from tests.integration.cert_manager import (

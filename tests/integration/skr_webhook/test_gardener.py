@@ -9,7 +9,8 @@ import pytest_asyncio
 from kube_runtime import Client
 from kyma_certs import RotationStep, describe, issued_by
 from lifecycle_manager.contract.resources import SECRETS
-from lifecycle_manager.watcher_certificates import CertificateMemory, LeafRules
+from lifecycle_manager.options.watcher import LeafRules
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory
 from lifecycle_manager.watcher_certificates.gardener import CERTIFICATES, ISSUERS, GardenerStore
 from lifecycle_manager.watcher_certificates.issued_certificates import CertificatePending
 from lifecycle_manager_api import names

@@ -21,7 +21,8 @@ from lifecycle_manager.contract.resources import SECRETS
 from lifecycle_manager.endpoints import Endpoints
 from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
-from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
 from tests.waiting import eventually, is_gone
 from tests.world import KCP, NO_API, World, open_world
 

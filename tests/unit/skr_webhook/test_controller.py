@@ -36,9 +36,10 @@ from lifecycle_manager.contract.signals import (
     WatcherEventReceived,
     WebhookRulesChanged,
 )
+from lifecycle_manager.options.watcher import CertificateSettings, LeafRules
 from lifecycle_manager.skr.access import SkrAccessError, SkrUnreachable
 from lifecycle_manager.skr_webhook import CanaryTimes, WatcherDeployment, WatcherSettings, WatcherTimes
-from lifecycle_manager.watcher_certificates import CARotation, CertificateSettings, LeafRules
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation
 from lifecycle_manager.watcher_certificates.tls_secret import key_pair_in
 from lifecycle_manager_api import find, names
 from tests.kinds import DEPLOYMENTS, NETWORK_POLICIES, WEBHOOKS

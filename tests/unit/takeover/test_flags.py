@@ -10,8 +10,8 @@ from lifecycle_manager.command_line import settings_in
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.options.process import ProcessSettings
+from lifecycle_manager.options.watcher import CertificateSettings
 from lifecycle_manager.settings import Settings, options
-from lifecycle_manager.watcher_certificates import CertificateSettings
 
 ARGUMENTS = (Path(__file__).parent / "arguments.txt").read_text().split()
 """All options of the former version, with values as in production."""

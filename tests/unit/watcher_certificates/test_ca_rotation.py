@@ -15,9 +15,8 @@ from kube_runtime import Client, Manager
 from kyma_certs import CLOCK_SKEW, CAs, LeafRequest, RotationRules, create_ca, describe, issue
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.watcher_certificates import ROTATE, CARotation, CAStore, setup_ca
-from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS
-from lifecycle_manager.watcher_certificates.ca_store import CASecretInvalid
+from lifecycle_manager.watcher_certificates.ca_rotation import ROTATING_SECONDS, CARotation, setup_ca
+from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CASecretInvalid, CAStore
 from lifecycle_manager.watcher_certificates.tls_secret import encoded, tls_secret_document
 from tests.waiting import eventually
 from tests.world import KCP, World, open_world

@@ -6,7 +6,7 @@ import pytest
 
 from kyma_certs import CAs, NameRefused, announced, create_ca, dropped, issue, switched
 from lifecycle_manager.options.shared import EventNames
-from lifecycle_manager.watcher_certificates import LeafRules
+from lifecycle_manager.options.watcher import LeafRules
 from lifecycle_manager.watcher_certificates.certificates import (
     CertificatesRevoked,
     NameReserved,

@@ -6,8 +6,8 @@ import pytest
 
 from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.options.modules import ManifestSettings
+from lifecycle_manager.options.watcher import CertificateSettings
 from lifecycle_manager.settings import Settings, SettingsInvalid
-from lifecycle_manager.watcher_certificates import CertificateSettings
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ from lifecycle_manager.skr_webhook.snapshot import (
     records_for,
 )
 from lifecycle_manager.skr_webhook.timers import Timers
-from lifecycle_manager.watcher_certificates import CARotation, LeafStore
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation
+from lifecycle_manager.watcher_certificates.certificates import LeafStore
 from lifecycle_manager_api import Kyma, Watcher
 
 FIELD_MANAGER = "lifecycle-manager-skr-webhook"

@@ -67,7 +67,8 @@ from lifecycle_manager.skr_webhook.snapshot import (
 )
 from lifecycle_manager.skr_webhook.status import NO_CERTIFICATE, event_type, reported_fault
 from lifecycle_manager.skr_webhook.timers import NO_TIMERS
-from lifecycle_manager.watcher_certificates import CARotation, LeafStore
+from lifecycle_manager.watcher_certificates.ca_rotation import CARotation
+from lifecycle_manager.watcher_certificates.certificates import LeafStore
 from lifecycle_manager.watcher_certificates.metrics import AtScrape, renewal_metrics
 from lifecycle_manager_api import Kyma, ModuleTemplate
 

@@ -28,7 +28,7 @@ from lifecycle_manager.object_set import SkrObjects
 from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.timers import Timers
-from lifecycle_manager.watcher_certificates import CertificateMemory
+from lifecycle_manager.watcher_certificates.certificates import CertificateMemory
 from lifecycle_manager_api import Kyma, ModuleTemplate, TrackingObject, Watcher
 
 log = structlog.get_logger("skr_webhook")

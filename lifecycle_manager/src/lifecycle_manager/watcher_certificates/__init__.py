@@ -5,20 +5,6 @@ each Watcher, or `issued_certificates` has it issued by another program: `cert_m
 `controller` decides by the settings.
 """
 
-from lifecycle_manager.options.watcher import CertificateSettings, LeafRules
-from lifecycle_manager.watcher_certificates.ca_rotation import CARotation, setup_ca
-from lifecycle_manager.watcher_certificates.ca_store import ROTATE, CAStore
-from lifecycle_manager.watcher_certificates.certificates import CertificateMemory, LeafStore
 from lifecycle_manager.watcher_certificates.controller import setup
 
-__all__ = [
-    "ROTATE",
-    "CARotation",
-    "CAStore",
-    "CertificateMemory",
-    "CertificateSettings",
-    "LeafRules",
-    "LeafStore",
-    "setup",
-    "setup_ca",
-]
+__all__ = ["setup"]
