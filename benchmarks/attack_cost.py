@@ -29,7 +29,8 @@ from kube_runtime import KubeError, ManifestInvalid, load_yaml
 from kube_runtime.client.decoding import decoding_for
 from kube_runtime.client.json_limits import check_json
 from kyma_oci import SourceError, text_in
-from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, VerifiedEvent
+from lifecycle_manager.events.problems import Reason
 from lifecycle_manager.module_config.reading import ANSWER
 from lifecycle_manager.module_sources.downloads import DownloadFailed, bounded_body
 from tests.security.events.test_attacks import ATTACKS, CA, Message

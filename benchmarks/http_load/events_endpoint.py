@@ -11,7 +11,7 @@ import uvloop
 
 from http_guard import Bounds
 from kyma_certs import ReloadingServerContext
-from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.process.serving import serve
 
 

@@ -20,7 +20,8 @@ import uvloop
 from benchmarks.core_waits import waited_for_a_core
 from kube_runtime.controller.shares import Shares
 from lifecycle_manager.cli import main as klm
-from lifecycle_manager.events import EventPublisher, VerifiedEvent
+from lifecycle_manager.events.endpoint import VerifiedEvent
+from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.module_config.rules import ApplyModuleConfig
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.writes import ModuleConfigWrites

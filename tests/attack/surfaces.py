@@ -34,7 +34,7 @@ from lifecycle_manager.admission import create_app
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret
 from lifecycle_manager.endpoints import validators
-from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.events.endpoint import EndpointOptions
 from lifecycle_manager.kyma.resolution import Installed, resolve
 from lifecycle_manager.module_catalog import Offer, Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings

@@ -22,7 +22,10 @@ from lifecycle_manager.contract.conditions import has_webhook
 from lifecycle_manager.contract.dns_names import REPLICA_HOST, admission_names
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, WATCHERS
 from lifecycle_manager.contract.signals import CAsChanged
-from lifecycle_manager.events import EventPublisher, FormerWatchers, Subscriber, managers_of
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, Subscriber
+from lifecycle_manager.events.identity import FormerWatchers
+from lifecycle_manager.events.problems import refusal_counter
+from lifecycle_manager.events.publishing import EventPublisher, managers_of
 from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
@@ -126,7 +129,7 @@ class Endpoints:
         self._cas = cas
         self._settings = settings
         self._watchers = manager.informer(WATCHERS)
-        self._count_refusal = events.refusal_counter(manager.registry)
+        self._count_refusal = refusal_counter(manager.registry)
         self._cas_changed = asyncio.Event()
         manager.on(CAsChanged, lambda _: self._cas_changed.set())
 
@@ -159,7 +162,7 @@ class Endpoints:
             lambda: self._cas.is_adopted,
             lambda runtime: publisher.any_kyma(runtime, lambda kyma: not has_webhook(kyma)),
         )
-        endpoint = events.EventEndpoint(
+        endpoint = EventEndpoint(
             trust=lambda: self._cas.current.trusted,
             subscriber=subscriber,
             managers=lambda: managers_of(self._watchers.list()),
@@ -168,7 +171,7 @@ class Endpoints:
             is_runtime=lambda runtime: publisher.any_kyma(runtime, lambda _: True),
             count_refusal=self._count_refusal,
             former_watchers=former,
-            options=events.EndpointOptions(
+            options=EndpointOptions(
                 require_peer=True,
                 accept_unsigned=self._settings.accept_unsigned_events,
                 trusted_proxies=proxies,

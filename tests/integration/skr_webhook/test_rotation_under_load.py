@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kyma_certs import CAs, KeyPair, announced, dropped, switched
-from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.events.endpoint import EndpointOptions
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics

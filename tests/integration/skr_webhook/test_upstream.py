@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from kyma_certs import Algorithm, CAs, KeyPair, LeafRequest, issue
-from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.events.endpoint import EndpointOptions
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import Delivery, Identity
 from skr_watcher.metrics import Metrics

@@ -15,7 +15,7 @@ import pytest
 
 from kyma_certs import CAs
 from kyma_diagnostics.spans import ChangeTracer
-from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.events.endpoint import EndpointOptions
 from skr_watcher import client
 from skr_watcher.changes import ObjectChange
 from skr_watcher.delivery import FIRST_PAUSE_SECONDS, IN_FLIGHT, Delivery, Identity

@@ -15,7 +15,8 @@ from http_guard import Bounds
 from kube_runtime import SYSTEM_CLOCK, Clock
 from kyma_certs import CAs, KeyPair, LeafRequest, ReloadingServerContext, create_ca, issue
 from kyma_local.ports import free_port
-from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, VerifiedEvent
+from lifecycle_manager.events.problems import Reason
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from tests.security.events.subscribers import into

@@ -1,6 +1,6 @@
 """Subscribers that stand in for the Lifecycle Manager's own."""
 
-from lifecycle_manager.events import Subscriber, VerifiedEvent
+from lifecycle_manager.events.endpoint import Subscriber, VerifiedEvent
 
 
 def into(taken: list[VerifiedEvent]) -> Subscriber:

@@ -23,14 +23,8 @@ from kube_runtime import Clock
 from kube_runtime.leases import NotHandedOver
 from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
-from lifecycle_manager.events import (
-    EndpointOptions,
-    EventEndpoint,
-    Reason,
-    UnknownRuntime,
-    VerifiedEvent,
-    refusal_counter,
-)
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.problems import Reason, refusal_counter
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 CA = create_ca("ca", lifetime=timedelta(days=10), now=NOW)

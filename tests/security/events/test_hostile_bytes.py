@@ -20,8 +20,8 @@ from charts.generate import EVENT_DOCUMENT, event_document
 from kube_runtime import RateLimits
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
-from lifecycle_manager.events import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.events.arrival import Arrival
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, VerifiedEvent
 from lifecycle_manager.events.identity import Identifier, Message
 from lifecycle_manager.events.problems import EventRefused
 from tests.security.events.subscribers import into

@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import SYSTEM_CLOCK, Manager, ObjectKey, Resource
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.contract.signals import ObjectChanged, ResyncReported
-from lifecycle_manager.events import EventPublisher, VerifiedEvent
+from lifecycle_manager.events.endpoint import VerifiedEvent
+from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.announcement import Announcements
 from lifecycle_manager_api import MalformedEvent, decode_event, names

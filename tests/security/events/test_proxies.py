@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kyma_certs import KeyPair, Usage
-from lifecycle_manager.events import EndpointOptions, EventEndpoint, Reason, VerifiedEvent
 from lifecycle_manager.events.arrival import forwarded_certificate
-from lifecycle_manager.events.problems import EventRefused
+from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, VerifiedEvent
+from lifecycle_manager.events.problems import EventRefused, Reason
 from tests.security.events.subscribers import into
 from tests.security.events.test_attacks import (
     BODY,

@@ -16,7 +16,8 @@ import pytest
 from http_guard import Bounds
 from kube_runtime import SYSTEM_CLOCK, Clock
 from kyma_certs import CAs, KeyPair
-from lifecycle_manager.events import EndpointOptions, Reason
+from lifecycle_manager.events.endpoint import EndpointOptions
+from lifecycle_manager.events.problems import Reason
 from lifecycle_manager.process.serving import BOUNDS
 from tests.clocks import ManualClock
 from tests.security.events.serving import LONG_TIMEOUTS, ServedEndpoint, leaf, new_ca

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kyma_certs import CAs
-from lifecycle_manager.events import EndpointOptions
+from lifecycle_manager.events.endpoint import EndpointOptions
 from tests.security.events.serving import ServedEndpoint, leaf, new_ca, write_files
 from tests.security.events.test_attacks import BODY, PATH, Message
 

@@ -18,7 +18,7 @@ from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
-from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.events.endpoint import VerifiedEvent
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate
 from lifecycle_manager.replicas import Deliveries, create_app, is_replica, sending

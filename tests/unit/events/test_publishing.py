@@ -20,7 +20,8 @@ from lifecycle_manager.contract.signals import (
     UnclaimedChange,
     WatcherEventReceived,
 )
-from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent, managers_of
+from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.publishing import EventPublisher, managers_of
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.watcher import challenge_for
 from lifecycle_manager_api import WatchEvent, decode_event, names

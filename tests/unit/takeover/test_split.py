@@ -21,7 +21,8 @@ from kyma_takeover.extension import FROM_GO
 from kyma_takeover.lease import LEASE, LEASES, FormerLease, WholeFleet
 from kyma_takeover.split import SelectedKymas
 from lifecycle_manager.contract.resources import KYMAS
-from lifecycle_manager.events import EventPublisher, UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.endpoint import UnknownRuntime, VerifiedEvent
+from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.settings import Settings, SettingsInvalid
 from lifecycle_manager_api import Kyma, decode_event, names

@@ -1,8 +1,10 @@
 """The refusals of the event endpoint: the answer as application/problem+json (RFC 9457), and the reason to count."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
+from prometheus_client import CollectorRegistry, Counter
 from starlette.responses import Response
 
 
@@ -61,3 +63,10 @@ class EventRefused(Exception):
         if status == 503:
             headers["Connection"] = "close"  # another connection may reach another replica
         return Response(msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json")
+
+
+def refusal_counter(registry: CollectorRegistry) -> Callable[[Reason], None]:
+    """Return a function that counts a refused event by its reason; each reason has a series from the start."""
+    counter = Counter("lifecycle_mgr_event_refused", "Events that were refused.", ["reason"], registry=registry)
+    series = {reason: counter.labels(reason.value) for reason in Reason}
+    return lambda reason: series[reason].inc()

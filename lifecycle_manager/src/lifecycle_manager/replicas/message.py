@@ -2,7 +2,7 @@
 
 import msgspec
 
-from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.events.endpoint import VerifiedEvent
 
 PATH = "/events"
 MAX_BATCH = 64

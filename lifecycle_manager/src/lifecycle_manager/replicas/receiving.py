@@ -12,7 +12,7 @@ from starlette.routing import Route
 from kube_runtime import UNDECODABLE
 from kube_runtime.leases import Membership
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
-from lifecycle_manager.events import EventPublisher
+from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.process.serving import BodyTooLarge, read_body
 from lifecycle_manager.replicas.message import MAX_BODY_BYTES, PATH, DeliveryResult, Handed
 

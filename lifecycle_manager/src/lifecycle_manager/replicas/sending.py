@@ -15,7 +15,7 @@ import structlog
 from kube_runtime.leases import Member, NotHandedOver
 from kyma_certs import ReloadingClientContext
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
-from lifecycle_manager.events import VerifiedEvent
+from lifecycle_manager.events.endpoint import VerifiedEvent
 from lifecycle_manager.replicas.message import MAX_BATCH, PATH, DeliveryResult, Handed
 
 log = structlog.get_logger("replicas")
