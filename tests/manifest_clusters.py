@@ -11,7 +11,8 @@ from kube_runtime import SYSTEM_CLOCK, Clock, KindUnknown, Manager, ObjectKey, R
 from kyma_oci import Registries
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.contract.signals import ReadScope
-from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.skr.connections import Connections

@@ -12,7 +12,7 @@ from kyma_fleet.explanation.facts import Facts, Occurrence
 from kyma_fleet.explanation.moments import Moment
 from kyma_fleet_page.access import AccessDecision, MayList
 from kyma_fleet_page.clusters import Clusters, Explanation, explanation_of
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModuleReleaseMeta, ModuleRollout, SyncResource
 

@@ -50,7 +50,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.kyma import KymaSettings, Timeouts
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.skr import controller as skr
 from lifecycle_manager.skr.access import ACCESS_SECRETS, OUR_SECRETS

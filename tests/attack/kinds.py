@@ -7,8 +7,8 @@ import msgspec
 
 from kube_runtime import KubernetesObject
 from kyma_oci import DescriptorUnreadable
-from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.validation import template_error
 from lifecycle_manager.module_installation.module_cr import default_cr, refused_cr
 from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources

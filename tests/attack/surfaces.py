@@ -36,7 +36,8 @@ from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEM
 from lifecycle_manager.endpoints import validators
 from lifecycle_manager.events.endpoint import EndpointOptions
 from lifecycle_manager.kyma.resolution import Installed, resolve
-from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager.rollout.releases import by_channel

@@ -18,7 +18,7 @@ from kyma_fleet_page.access import AccessDecision
 from kyma_fleet_page.app import create_app
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleRollout, ModuleTemplate, as_document, names
 from tests import builders
 from tests.page_sources import AnyRight, MadeUp, Parts

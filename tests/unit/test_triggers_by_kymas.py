@@ -28,7 +28,7 @@ from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.mandatory_modules.rules import changes_of
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
 from lifecycle_manager.mandatory_modules.status import status_of
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook import rules as watcher_rules
 from lifecycle_manager.skr_webhook.snapshot import Desired, ModuleCrRules, WatcherSnapshot

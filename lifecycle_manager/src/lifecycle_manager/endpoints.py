@@ -26,7 +26,7 @@ from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, Su
 from lifecycle_manager.events.identity import FormerWatchers
 from lifecycle_manager.events.problems import refusal_counter
 from lifecycle_manager.events.publishing import EventPublisher, managers_of
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.object_set.policy import namespace_objection

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from kube_runtime import Client, Manager
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.endpoints import PageSettings
 
 ENTRY_POINTS = "lifecycle_manager.pages"

@@ -11,7 +11,7 @@ from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Manager
 from kube_runtime.leases import LeaseSharding, LeaseTiming
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
 from tests.unit.module_rollouts.small_fleet import KCP, Installer
 

@@ -17,7 +17,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     MODULE_TEMPLATES,
 )
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import ModuleRollout, names
 from tests import builders

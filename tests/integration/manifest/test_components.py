@@ -18,7 +18,17 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from kube_runtime import Client, Resource, dump_yaml
 from kube_simulation import Simulation
-from kyma_oci import Blob, Components, FoundDescriptor, Login, Registries, artifact_in, component_of
+from kyma_oci import (
+    Blob,
+    Components,
+    ComponentVersion,
+    FoundDescriptor,
+    Login,
+    LookupFailed,
+    Registries,
+    artifact_in,
+    component_of,
+)
 from kyma_oci.packing import INDEX, MANIFEST, config_of, repository_of, resource_of, tag_of
 from kyma_oci.signatures import sign
 from kyma_oci.signatures.cosign import CLAIM_TYPE, PAYLOAD_TYPE, SIGNATURE, signature_tag
@@ -31,7 +41,6 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     SECRETS,
 )
-from lifecycle_manager.module_catalog import ComponentVersion, LookupFailed
 from lifecycle_manager.module_sources.parsing import read_yaml
 from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager.module_sources.store import ObjectStore

@@ -14,7 +14,7 @@ from lifecycle_manager.catalog_sync.apply import SkrCatalog
 from lifecycle_manager.catalog_sync.rules import CatalogDifferences
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapshot, CatalogState
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from tests import builders
 
 OFFER = Offer.of([builders.template("api", "1.0.0")], [builders.release("api", regular="1.0.0")])

@@ -17,7 +17,7 @@ from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, CatalogSnapsh
 from lifecycle_manager.catalog_sync.status import REMOVING, failed
 from lifecycle_manager.catalog_sync.wanted import KINDS, wanted_catalog
 from lifecycle_manager.contract.conditions import CATALOG, MODULES, MODULES_REMOVED, REMOVED, WEBHOOK
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager_api import Kyma
 from tests import builders

@@ -11,7 +11,7 @@ from kube_runtime import Revision
 from lifecycle_manager.catalog_sync.rules import differences, is_as_wanted
 from lifecycle_manager.catalog_sync.snapshot import CatalogRecord, fingerprint
 from lifecycle_manager.catalog_sync.wanted import KINDS, Catalogs, WantedCatalog, wanted_catalog
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import ModuleReleaseMeta, ModuleTemplate, names
 from tests import builders
 

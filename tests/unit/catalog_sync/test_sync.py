@@ -23,7 +23,7 @@ from lifecycle_manager.contract.conditions import (
     CLUSTER_CLAIMED,
     REACHABLE,
 )
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import Kyma, names
 from tests import builders
 

@@ -15,7 +15,7 @@ from kyma_fleet.explanation.command import KymaExplanation
 from kyma_fleet.explanation.facts import Facts, occurrence_of
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.releases import by_channel
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import State, as_document, names

@@ -20,7 +20,7 @@ from kyma_fleet.problems import Problem
 from kyma_fleet.release_waves import Release, require_not_taken_back
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy, Window
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, as_document, names

@@ -14,7 +14,7 @@ from kyma_fleet_page.fleet import NEW, Fleet
 from lifecycle_manager.contract.fleet import WORST, ClusterSummary, FleetCounts, counts_of
 from lifecycle_manager.contract.resources import DatedReleaseMeta
 from lifecycle_manager.kyma.fleet_metrics import FleetCollector
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import Kyma, State, names
 from tests import builders
 from tests.builders import condition, module_status

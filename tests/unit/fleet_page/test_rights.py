@@ -12,7 +12,7 @@ import pytest
 from kube_runtime import Forbidden, Resource
 from kyma_fleet.problems import Problem
 from kyma_fleet_page.clusters import NEEDED_TO_COMPARE, Clusters
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import Kyma, names
 from tests import builders

@@ -16,7 +16,7 @@ from lifecycle_manager.kyma.pull_secret import PullSecret
 from lifecycle_manager.kyma.rules import Correction, visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaState, SkrView
 from lifecycle_manager.kyma.writes import KymaWrites
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.connections import Connections

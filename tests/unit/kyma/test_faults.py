@@ -31,7 +31,7 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.kyma import KymaSettings
 from lifecycle_manager.kyma.writes import NAMESPACE
 from lifecycle_manager.mandatory_modules import MandatorySettings
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_installation import Logins, ManifestSettings
 from lifecycle_manager.module_sources.store import ObjectStore
 from lifecycle_manager.options.kymas import RolloutSettings

@@ -12,7 +12,7 @@ from kube_runtime import Causes, ResponseInvalid
 from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager.kyma.deletion.apply import KymaDeletion
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaState
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import names
 from tests import builders
 from tests.unit.kube_runtime.test_kept_failures import Server

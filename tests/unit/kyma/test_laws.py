@@ -12,8 +12,10 @@ from kube_runtime import ClusterUnreachable, Forbidden, KubeError, Step
 from lifecycle_manager.kyma.resolution import Installed
 from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
-from lifecycle_manager.module_catalog import Offer, excluded, module_of, module_of_manifest
-from lifecycle_manager.module_catalog.identity import version_of
+from lifecycle_manager.module_catalog.audience import excluded
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager_api import Kyma, KymaSpec, Manifest, ModuleReleaseMeta, ModuleTemplate, names

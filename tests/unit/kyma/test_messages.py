@@ -25,7 +25,7 @@ from lifecycle_manager.kyma.causes import (
 from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_installation import status as installation
 from lifecycle_manager.module_installation.rendering import ObjectsForbidden
 from lifecycle_manager.object_set import policy

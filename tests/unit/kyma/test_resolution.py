@@ -14,8 +14,9 @@ from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
 from lifecycle_manager.kyma.wanted import DeleteManifest
 from lifecycle_manager.mandatory_modules.rules import changes_of
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot
-from lifecycle_manager.module_catalog import Offer, module_of, module_of_manifest
-from lifecycle_manager.module_catalog.identity import version_of
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import (

@@ -16,7 +16,7 @@ from lifecycle_manager.kyma.rules import visible_metadata
 from lifecycle_manager.kyma.snapshot import KymaSnapshot, SkrView
 from lifecycle_manager.kyma.status import for_skr
 from lifecycle_manager.kyma.wanted import wanted_of
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.options.kymas import Timeouts
 from lifecycle_manager.options.shared import PurgeSettings
 from lifecycle_manager.rollout.schedule import Timing

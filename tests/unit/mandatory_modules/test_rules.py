@@ -9,7 +9,7 @@ import pytest
 from lifecycle_manager.mandatory_modules.rules import Changes, changes_of, has_wrong_finalizer
 from lifecycle_manager.mandatory_modules.rules import is_held as held_in
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import Kyma, Manifest, names
 from tests import builders
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from lifecycle_manager.catalog_sync.wanted import Catalogs
-from lifecycle_manager.module_catalog import Offer, excluded
+from lifecycle_manager.module_catalog.audience import excluded
+from lifecycle_manager.module_catalog.offer import Offer
 from tests import builders
 
 LABELS: tuple[dict[str, str], ...] = ({}, {"team": "a"}, {"operator.kyma-project.io/beta": "true"})

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kube_runtime import Change, ObjectKey
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES, DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer
 from lifecycle_manager.module_catalog.identity import component_in, disagreement, module_of, version_of
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.templates import CONSISTENT, component_changed
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error
 from lifecycle_manager.module_catalog.verification import ComponentRegistry

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from kube_runtime import ObjectKey
+from kyma_oci import DescriptorNotFound
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
-from lifecycle_manager.module_catalog import DescriptorNotFound, Offers, wanted_spec
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import wanted_spec
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_catalog.templates import (
     LINK_CHANGED,

@@ -10,14 +10,13 @@ import pytest
 
 from kube_runtime import Manager, Result
 from kube_simulation import Freeze, Refuse
-from kyma_oci import FoundDescriptor
+from kyma_oci import ComponentVersion, DescriptorUnreadable, FoundDescriptor, LookupFailed
 from kyma_oci.signatures import Cosigned
 from lifecycle_manager import module_catalog
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import ComponentVersion, DescriptorUnreadable, LookupFailed, Offers
-from lifecycle_manager.module_catalog.controller import PIN_AGAIN_SECONDS
+from lifecycle_manager.module_catalog.controller import PIN_AGAIN_SECONDS, Offers
 from lifecycle_manager.module_catalog.pins import PINNED, TAG_MOVED
 from lifecycle_manager.module_catalog.validation import template_error, template_warnings
 from lifecycle_manager_api import Condition, ModuleTemplate, find

@@ -7,7 +7,8 @@ import msgspec
 
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
-from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.state_paths import PathBroken, state_path, value_at
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State
 from lifecycle_manager_api.module_template import MAX_PATH_LENGTH, MAX_PATH_SEGMENTS, STATE_PATH

@@ -17,12 +17,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from kube_runtime import ObjectKey, Result
 from kube_simulation import Refuse
-from kyma_oci import Component, ComponentVersion, FoundDescriptor, LookupFailed
+from kyma_oci import Component, ComponentVersion, DescriptorUnverified, FoundDescriptor, LookupFailed
 from kyma_oci.signatures import Cosigned, sign
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import DescriptorUnverified, Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_catalog.verdicts import VERIFIED
 from lifecycle_manager.module_catalog.verification import RECHECK_SECONDS, WRITE_AGAIN_SECONDS, Verifications
 from lifecycle_manager_api import Condition, ModuleResource, ModuleTemplate, find, names

@@ -22,7 +22,8 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_installation import Logins, ManifestSettings, setup
 from lifecycle_manager.module_installation.controller import spec_changed
 from lifecycle_manager.module_sources.store import ObjectStore

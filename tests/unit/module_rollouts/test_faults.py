@@ -19,7 +19,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     ROLLOUT_STRATEGIES,
 )
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager_api import crds
 from tests.faults import Process, Users, Workload, check_under_faults

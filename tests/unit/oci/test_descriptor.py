@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from kyma_oci import Component, Layer, SourceInvalid, component_of
+from kyma_oci import Component, DescriptorUnreadable, Layer, SourceInvalid, component_of
 from kyma_oci.descriptor import OCI_REGISTRY_CRED
-from lifecycle_manager.module_catalog import DescriptorUnreadable, differs, wanted_manifest
+from lifecycle_manager.module_catalog.manifests import differs, wanted_manifest
 from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager_api import Manifest
 from tests import builders

@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.rollout.target import MANIFESTS_BY_MODULE, RolloutTarget, changed_clusters

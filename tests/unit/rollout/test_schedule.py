@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout.schedule import Schedule

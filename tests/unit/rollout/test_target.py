@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace as with_fields
 
-from lifecycle_manager.module_catalog import Offer, wanted_manifest
+from lifecycle_manager.module_catalog.manifests import wanted_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL, RolloutTarget, changed_clusters, targets_of
 from lifecycle_manager_api import CustomResourcePolicy, Manifest, ModuleTemplate
 from tests import builders

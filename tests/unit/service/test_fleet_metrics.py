@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from kube_runtime import ObjectKey
 from kube_runtime.informer.cache import Cache
 from lifecycle_manager.kyma.fleet_metrics import FleetCollector
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import ModuleTemplateStatus, names
 from tests import builders
 

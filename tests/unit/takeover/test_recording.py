@@ -19,7 +19,9 @@ from lifecycle_manager.catalog_sync.wanted import CRDS, WantedCatalog, wanted_ca
 from lifecycle_manager.contract.resources import MANIFESTS
 from lifecycle_manager.kyma.crd import copy_for_skr
 from lifecycle_manager.kyma.wanted import default_cr_reference
-from lifecycle_manager.module_catalog import Offer, differs, excluded, wanted_manifest
+from lifecycle_manager.module_catalog.audience import excluded
+from lifecycle_manager.module_catalog.manifests import differs, wanted_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.writing import apply_manifest
 from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, ModuleTemplate, Watcher, names

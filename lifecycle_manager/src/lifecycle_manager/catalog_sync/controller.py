@@ -50,8 +50,8 @@ from lifecycle_manager.contract.signals import (
     ObjectChanged,
     ResyncRequested,
 )
-from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import watch_offer
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import CatalogSettings
 from lifecycle_manager.skr.access import SkrAccessError
 from lifecycle_manager.skr.connections import Connections

@@ -15,7 +15,7 @@ from kube_runtime import Causes, Clock, Informer, ObjectKey, Request, Revision
 from lifecycle_manager.catalog_sync.wanted import Catalogs, WantedCatalog
 from lifecycle_manager.contract.conditions import is_event_path_faulty
 from lifecycle_manager.contract.signals import ClusterReplaced, ObjectChanged, ResyncRequested
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.kymas import CatalogSettings
 from lifecycle_manager.skr.announcement import Announcements
 from lifecycle_manager_api import Kyma, ModuleReleaseMeta, ModuleTemplate, names

@@ -13,7 +13,9 @@ import msgspec
 
 from kube_runtime import KubernetesObject
 from lifecycle_manager.contract.resources import labelled_crd
-from lifecycle_manager.module_catalog import Offer, excluded, is_excluded, module_of
+from lifecycle_manager.module_catalog.audience import excluded, is_excluded
+from lifecycle_manager.module_catalog.identity import module_of
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_catalog.state_paths import check_error
 from lifecycle_manager_api import (
     ModuleReleaseMeta,

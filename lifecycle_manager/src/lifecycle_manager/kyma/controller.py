@@ -57,13 +57,13 @@ from lifecycle_manager.kyma.snapshot import KymaSnapshot, KymaSnapshots, KymaSta
 from lifecycle_manager.kyma.status import OWN_CONDITIONS, failed_status, internal_error_status, status_of
 from lifecycle_manager.kyma.wanted import ModuleChange, wanted_of
 from lifecycle_manager.kyma.writes import KymaWrites
-from lifecycle_manager.module_catalog import Offers
 from lifecycle_manager.module_catalog.affected import (
     is_for_rollouts,
     kymas_using_release,
     kymas_using_template,
     offer_changed,
 )
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.skr.access import SkrAccessError

@@ -17,16 +17,11 @@ from kube_runtime import Manager
 from lifecycle_manager.contract.conditions import event_path_fault, is_deletion_held
 from lifecycle_manager.contract.fleet import ClusterSummary, counts_of
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SYNC_RESOURCES
-from lifecycle_manager.module_catalog import (
-    Offer,
-    Offers,
-    is_mandatory_manifest,
-    is_unverified,
-    kyma_of_manifest,
-    module_of,
-    module_of_manifest,
-    version_of,
-)
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
+from lifecycle_manager.module_catalog.verdicts import is_unverified
 from lifecycle_manager.process.telemetry import show_fips_mode
 from lifecycle_manager_api import Kyma, Manifest, State, SyncResource, names
 

@@ -26,7 +26,7 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager_api import (
     KymaModuleStatus,

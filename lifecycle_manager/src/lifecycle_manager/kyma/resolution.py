@@ -25,8 +25,9 @@ from lifecycle_manager.kyma.reasons import (
     WAITS_FOR_MAINTENANCE,
     WAITS_FOR_USER,
 )
-from lifecycle_manager.module_catalog import BARRED, Exclusion, Offer, excluded
+from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded
 from lifecycle_manager.module_catalog.identity import version_of
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.releases import ChannelRollouts, is_way_back, released_by, version_for_new
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.skr.removals import continued_removal, is_removal_held, removal_waits_for

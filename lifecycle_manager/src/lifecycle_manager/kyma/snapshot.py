@@ -39,7 +39,8 @@ from lifecycle_manager.contract.resources import (
 from lifecycle_manager.contract.signals import ClusterReplaced, ModuleConfigsWritten, ObjectChanged
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
-from lifecycle_manager.module_catalog import Offer, Offers
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.process.telemetry import policy_readable

@@ -39,7 +39,7 @@ from lifecycle_manager.kyma.module_status import (
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr.brake import DELETION_STUCK
 from lifecycle_manager.skr.failure import SkrFailure

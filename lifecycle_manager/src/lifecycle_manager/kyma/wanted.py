@@ -11,15 +11,12 @@ from datetime import datetime
 
 import msgspec
 
+from kyma_oci import DescriptorNotFound, DescriptorUnreadable, DescriptorUnverified
 from lifecycle_manager.contract.verdict import owning_configs
 from lifecycle_manager.kyma.reasons import DESCRIPTOR_UNREADABLE, DESCRIPTOR_UNVERIFIED, NOTHING_TO_INSTALL
 from lifecycle_manager.kyma.resolution import Installed, Resolution, limited, resolve
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
-from lifecycle_manager.module_catalog import (
-    DescriptorNotFound,
-    DescriptorUnreadable,
-    DescriptorUnverified,
-    Offer,
+from lifecycle_manager.module_catalog.manifests import (
     differs,
     is_mandatory_manifest,
     module_of_manifest,
@@ -27,6 +24,7 @@ from lifecycle_manager.module_catalog import (
     with_content_of,
 )
 from lifecycle_manager.module_catalog.module_kinds import default_kind
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import (
     Kyma,
     KymaModule,

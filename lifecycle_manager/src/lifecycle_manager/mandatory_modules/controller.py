@@ -48,8 +48,9 @@ from lifecycle_manager.mandatory_modules.snapshot import (
     key_of_release,
 )
 from lifecycle_manager.mandatory_modules.status import CANNOT_BE_INSTALLED, status_of
-from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.affected import offer_changed, watch_offer
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, kyma_of_manifest
 from lifecycle_manager.module_catalog.writing import apply_manifest, delete_manifest
 from lifecycle_manager.options.kymas import MandatorySettings, RolloutSettings
 from lifecycle_manager.rollout.schedule import Schedule

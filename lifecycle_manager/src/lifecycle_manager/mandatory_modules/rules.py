@@ -8,19 +8,17 @@ many, or KCP has nothing of the module, an operator has to say so (`skr.removals
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kyma_oci import DescriptorUnreadable
 from lifecycle_manager.contract.conditions import is_introduced
 from lifecycle_manager.mandatory_modules.snapshot import InstallationSnapshot, Release, RetirementSnapshot
-from lifecycle_manager.module_catalog import (
-    DescriptorUnreadable,
-    Offer,
+from lifecycle_manager.module_catalog.identity import module_of, version_of
+from lifecycle_manager.module_catalog.manifests import (
     differs,
-    is_mandatory,
     is_mandatory_manifest,
-    module_of,
     module_of_manifest,
-    version_of,
     wanted_manifest,
 )
+from lifecycle_manager.module_catalog.offer import Offer, is_mandatory
 from lifecycle_manager.rollout.releases import released_by, version_for_new
 from lifecycle_manager.rollout.target import MANDATORY_CHANNEL
 from lifecycle_manager_api import Manifest, ModuleReleaseMeta, ModuleTemplate, names

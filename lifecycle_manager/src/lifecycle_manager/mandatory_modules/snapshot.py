@@ -10,14 +10,10 @@ from kube_runtime.informer import Index
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import (
-    Offer,
-    Offers,
-    is_mandatory_manifest,
-    kyma_of_manifest,
-    module_of,
-    module_of_manifest,
-)
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.identity import module_of
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.releases import Rollouts
 from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager.skr.brake import RECOUNT_SECONDS

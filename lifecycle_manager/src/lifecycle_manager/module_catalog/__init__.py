@@ -8,46 +8,6 @@ reports what is behind the links of ModuleTemplates, and which contradict themse
 which module a ModuleTemplate is.
 """
 
-from kyma_oci import ComponentVersion, DescriptorNotFound, DescriptorUnreadable, DescriptorUnverified, LookupFailed
-from lifecycle_manager.module_catalog.audience import BARRED, Exclusion, excluded, is_excluded
-from lifecycle_manager.module_catalog.controller import Offers, setup
-from lifecycle_manager.module_catalog.identity import module_of, version_of
-from lifecycle_manager.module_catalog.manifests import (
-    differs,
-    is_mandatory_manifest,
-    kyma_of_manifest,
-    module_of_manifest,
-    spec_differs,
-    wanted_manifest,
-    wanted_spec,
-    with_content_of,
-)
-from lifecycle_manager.module_catalog.offer import Offer, is_mandatory
-from lifecycle_manager.module_catalog.verdicts import is_unverified
+from lifecycle_manager.module_catalog.controller import setup
 
-__all__ = [
-    "BARRED",
-    "ComponentVersion",
-    "DescriptorNotFound",
-    "DescriptorUnreadable",
-    "DescriptorUnverified",
-    "Exclusion",
-    "LookupFailed",
-    "Offer",
-    "Offers",
-    "differs",
-    "excluded",
-    "is_excluded",
-    "is_mandatory",
-    "is_mandatory_manifest",
-    "is_unverified",
-    "kyma_of_manifest",
-    "module_of",
-    "module_of_manifest",
-    "setup",
-    "spec_differs",
-    "version_of",
-    "wanted_manifest",
-    "wanted_spec",
-    "with_content_of",
-]
+__all__ = ["setup"]

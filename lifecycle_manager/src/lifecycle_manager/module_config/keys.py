@@ -17,8 +17,9 @@ from lifecycle_manager.contract.signals import (
     ResyncRequested,
     WebhookRulesChanged,
 )
-from lifecycle_manager.module_catalog import kyma_of_manifest, module_of, module_of_manifest
 from lifecycle_manager.module_catalog.affected import kymas_using_release, kymas_using_template
+from lifecycle_manager.module_catalog.identity import module_of
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config.reading import Reading
 from lifecycle_manager.module_config.rules import config_names

@@ -9,7 +9,7 @@ from kube_runtime import Change, Client, Informer, JsonObject, KubeError, Resour
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.module_catalog.module_kinds import (
     ModuleCrKind,
     ModuleKinds,

@@ -28,7 +28,7 @@ from kube_runtime.tracing import part
 from kyma_oci import SourceError
 from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.resources import FIELD_MANAGER, Secret
-from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import rules, steps
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.managers import managers_of, optional_managers_of

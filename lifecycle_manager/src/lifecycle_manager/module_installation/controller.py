@@ -61,13 +61,10 @@ from lifecycle_manager.contract.signals import (
     WebhookRulesChanged,
 )
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
-from lifecycle_manager.module_catalog import (
-    Offers,
-    kyma_of_manifest,
-    module_of,
-    module_of_manifest,
-)
 from lifecycle_manager.module_catalog.affected import kymas_using_template, offer_changed
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.identity import module_of
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation import rules
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_installation.apply import ManifestEngine, ModuleSet, current

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 from kube_runtime import Informer, InventoryEntry, ObjectKey
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.contract.resources import MANIFESTS
-from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest
 from lifecycle_manager.module_installation.snapshot import ManifestState, holder
 from lifecycle_manager.object_set.ownership import Holder, holders_of
 from lifecycle_manager_api import Manifest

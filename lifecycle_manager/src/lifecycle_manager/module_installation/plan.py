@@ -17,7 +17,7 @@ from kyma_oci import SourceInvalid
 from lifecycle_manager.contract.former import is_former
 from lifecycle_manager.contract.resources import MODULE_CONFIGS
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest
 from lifecycle_manager.module_installation import steps
 from lifecycle_manager.module_installation.managers import managers_of
 from lifecycle_manager.module_installation.reading import crd_of

@@ -8,7 +8,7 @@ what existed before: that is released to the users.
 
 from kube_runtime import InventoryEntry
 from kyma_oci import SourceInvalid
-from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest
 from lifecycle_manager.module_installation.module_cr import DefaultCr
 from lifecycle_manager.module_installation.snapshot import ManifestSnapshot, was_ready
 from lifecycle_manager.module_installation.status import (

@@ -24,7 +24,8 @@ from lifecycle_manager.contract.indexes import MODULE_CONFIGS_BY_KYMA, SYNC_RESO
 from lifecycle_manager.contract.offsets import until_offset
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.contract.verdict import in_use_message
-from lifecycle_manager.module_catalog import Offers, is_mandatory_manifest, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr, default_cr
 from lifecycle_manager.module_installation.reading import KindObject, ManagerView
 from lifecycle_manager.module_installation.rendering import RenderedModule

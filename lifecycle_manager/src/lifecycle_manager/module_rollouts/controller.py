@@ -25,8 +25,9 @@ from lifecycle_manager.contract.resources import (
     DatedReleaseMeta,
 )
 from lifecycle_manager.contract.signals import DescriptorFound
-from lifecycle_manager.module_catalog import Offers, module_of
 from lifecycle_manager.module_catalog.affected import offer_changed
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.identity import module_of
 from lifecycle_manager.module_rollouts.metrics import RolloutCollector
 from lifecycle_manager.module_rollouts.rules import CloseRollouts, ReleaseVersion, RolloutDone, StartRollout, decide
 from lifecycle_manager.module_rollouts.snapshot import (

@@ -11,7 +11,8 @@ from kube_runtime import Clock, Informer, ObjectKey
 from kube_runtime.informer import Index
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import DatedReleaseMeta
-from lifecycle_manager.module_catalog import Offers, kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.module_catalog.offer import release_of
 from lifecycle_manager.rollout.maintenance import ALWAYS, Span
 from lifecycle_manager.rollout.releases import in_effect, released_by, taken_back

@@ -8,7 +8,7 @@ import msgspec
 from kube_runtime import Informer, InventoryEntry, KubeError, ManifestInvalid, parse_aside, parse_objects
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, MODULE_CONFIGS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.verdict import POLICY_VIOLATION
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set.inventory import (
     DEFAULT_NAMESPACE,
     Identity,

@@ -9,7 +9,7 @@ import msgspec
 
 from kube_runtime import ApplyResult, End, InventoryEntry, ObjectKey
 from lifecycle_manager.contract.signals import ObjectReference
-from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.inventory import Identity, among, entries_of, identities, references_to
 from lifecycle_manager.object_set.ownership import SetOwner
 from lifecycle_manager.skr.announcement import ObservedObject

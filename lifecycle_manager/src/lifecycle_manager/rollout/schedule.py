@@ -17,7 +17,10 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     DatedReleaseMeta,
 )
-from lifecycle_manager.module_catalog import Offer, Offers, is_excluded, is_mandatory_manifest, kyma_of_manifest
+from lifecycle_manager.module_catalog.audience import is_excluded
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, kyma_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.options.kymas import RolloutSettings
 from lifecycle_manager.rollout.maintenance import (
     ALWAYS,

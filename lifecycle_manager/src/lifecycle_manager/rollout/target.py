@@ -15,16 +15,16 @@ import msgspec
 from msgspec.structs import replace as with_fields
 
 from kube_runtime.informer import Index
-from lifecycle_manager.module_catalog import (
-    DescriptorUnreadable,
-    Offer,
+from kyma_oci import DescriptorUnreadable
+from lifecycle_manager.module_catalog.identity import version_of
+from lifecycle_manager.module_catalog.manifests import (
     is_mandatory_manifest,
     module_of_manifest,
+    named_as_before,
     spec_differs,
-    version_of,
     wanted_spec,
 )
-from lifecycle_manager.module_catalog.manifests import named_as_before
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager_api import (
     CustomResourcePolicy,
     InvalidVersion,

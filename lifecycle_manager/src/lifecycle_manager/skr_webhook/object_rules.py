@@ -26,7 +26,7 @@ from kube_runtime import (
 )
 from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES_BY_KYMA
 from lifecycle_manager.contract.resources import FIELD_MANAGER, MANIFESTS, SYNC_RESOURCES
-from lifecycle_manager.module_catalog import kyma_of_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest, module_of_manifest
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.skr_webhook.documents import ModuleRule, ObjectRules
 from lifecycle_manager_api import Manifest, ModulePolicy, SyncResource, names

@@ -50,7 +50,7 @@ from lifecycle_manager.contract.signals import (
     SyncResourceApplied,
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
-from lifecycle_manager.module_catalog import kyma_of_manifest
+from lifecycle_manager.module_catalog.manifests import kyma_of_manifest
 from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (

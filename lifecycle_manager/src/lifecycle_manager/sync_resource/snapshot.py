@@ -23,7 +23,7 @@ from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA, SYNC_RESOURCES
 from lifecycle_manager.contract.resources import MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
     DEFAULT_NAMESPACE,

@@ -29,9 +29,11 @@ from kyma_fleet.problems import Problem
 from kyma_fleet.running import FAILED
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import code, plain
-from kyma_oci import Registries, SourceError
+from kyma_oci import DescriptorUnreadable, Registries, SourceError
 from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, SECRETS, SYNC_RESOURCES
-from lifecycle_manager.module_catalog import DescriptorUnreadable, Offer, module_of, wanted_manifest
+from lifecycle_manager.module_catalog.identity import module_of
+from lifecycle_manager.module_catalog.manifests import wanted_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.module_installation.logins import Logins
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources.downloads import Downloads

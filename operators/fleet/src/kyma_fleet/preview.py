@@ -39,7 +39,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING, WAITS_FOR_MAINTENANCE
 from lifecycle_manager.kyma.resolution import Installed, Resolution, resolve
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager.rollout.waves import wave_of
 from lifecycle_manager.skr.removals import max_changed

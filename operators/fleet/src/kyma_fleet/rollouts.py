@@ -22,7 +22,7 @@ from kyma_fleet.screen import LeftOut, LiveTable, Screen
 from kyma_fleet.steering import ChangedObject, ChangeReport
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS, MODULE_TEMPLATES
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.releases import by_channel, in_force, is_way_back
 from lifecycle_manager.rollout.standing import STATES, RolloutStanding, channel_of, standing_of, standings
 from lifecycle_manager.rollout.waves import waves_in_order

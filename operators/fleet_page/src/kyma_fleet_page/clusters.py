@@ -31,7 +31,8 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
     DatedReleaseMeta,
 )
-from lifecycle_manager.module_catalog import Offers, module_of_manifest
+from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager_api import (

@@ -37,7 +37,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_TEMPLATES,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager_api import names
 

@@ -25,7 +25,7 @@ from lifecycle_manager.contract.resources import (
     MODULE_ROLLOUTS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.module_catalog import Offers
+from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.object_set import Policies
 from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager.rollout.schedule import Schedule

@@ -23,7 +23,7 @@ from lifecycle_manager.kyma.rules import pause
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.status import deleting_status
 from lifecycle_manager.kyma.wanted import DeleteManifest, DeleteSyncResource, ModuleChange, taken_by_none
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.skr.access import AccessSecretMissing, ClusterClaimed
 from lifecycle_manager.skr.failure import failure_of
 from lifecycle_manager_api import Kyma, KymaStatus, Manifest, ModuleConfig, State, SyncResource, find, names

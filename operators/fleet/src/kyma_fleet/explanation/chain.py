@@ -19,7 +19,7 @@ from lifecycle_manager.contract.conditions import CATALOG, CERTIFICATE_OVERDUE, 
 from lifecycle_manager.contract.fleet import BROKEN, GOOD
 from lifecycle_manager.kyma.reasons import ROLLOUT_PENDING
 from lifecycle_manager.kyma.resolution import Resolution
-from lifecycle_manager.module_catalog import is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, module_of_manifest
 from lifecycle_manager.rollout.standing import taking_back
 from lifecycle_manager_api import (
     Condition,

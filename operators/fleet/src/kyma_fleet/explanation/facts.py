@@ -9,7 +9,8 @@ from kube_runtime import JsonObject
 from kyma_fleet.times import time_in
 from lifecycle_manager.kyma.resolution import Resolution, resolve
 from lifecycle_manager.kyma.wanted import installed_in
-from lifecycle_manager.module_catalog import Offer, is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.manifests import is_mandatory_manifest, module_of_manifest
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.schedule import Timing
 from lifecycle_manager_api import Kyma, KymaModule, KymaSpec, Manifest, ModuleConfig, State, SyncResource
 

@@ -24,7 +24,7 @@ from lifecycle_manager.contract.resources import (
     RAW_KYMAS,
     SYNC_RESOURCES,
 )
-from lifecycle_manager.module_catalog import Offer
+from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.rollout.maintenance import MaintenancePolicy
 from lifecycle_manager.rollout.schedule import Timing, deciding, release_times
 from lifecycle_manager.rollout.target import targets_of

@@ -17,7 +17,7 @@ from kyma_fleet.problems import Problem, meant
 from kyma_fleet.running import INTERRUPTIONS, RETRY_SECONDS
 from kyma_fleet.screen import Screen, say
 from lifecycle_manager.contract.resources import MODULE_ROLLOUTS
-from lifecycle_manager.module_catalog import module_of_manifest
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager_api import Kyma, Manifest, ModuleReleaseMeta, names
 
 PAGE_SIZE = 500
