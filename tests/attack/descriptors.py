@@ -13,7 +13,8 @@ import msgspec
 
 from kyma_oci import Component
 from kyma_oci.descriptor import OCI_REGISTRY_CRED
-from kyma_oci.signatures import normal_form, signed_component
+from kyma_oci.signatures.content import signed_component
+from kyma_oci.signatures.normal_form import normal_form
 from tests.attack.grammar import hostile_json
 
 SIGNED = Path("tests/unit/oci/signed_by_ocm/guestbook-pss.json")

@@ -28,8 +28,10 @@ from kube_runtime.informer import Informer
 from kube_simulation import serve_simulation
 from kyma_oci import AllowedHosts, DescriptorUnreadable, Layer, Registries, SourceError, component_of
 from kyma_oci.packing import ArtifactManifest
-from kyma_oci.signatures import Unverified, keys_in, normal_form, verify
 from kyma_oci.signatures.cosign import layers_in, signed_in, verify_cosigned
+from kyma_oci.signatures.descriptors import verify
+from kyma_oci.signatures.keys import keys_in
+from kyma_oci.signatures.normal_form import Unverified, normal_form
 from lifecycle_manager.admission import create_app
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES, Secret

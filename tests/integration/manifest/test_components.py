@@ -30,8 +30,8 @@ from kyma_oci import (
     component_of,
 )
 from kyma_oci.packing import INDEX, MANIFEST, config_of, repository_of, resource_of, tag_of
-from kyma_oci.signatures import sign
 from kyma_oci.signatures.cosign import CLAIM_TYPE, PAYLOAD_TYPE, SIGNATURE, signature_tag
+from kyma_oci.signatures.descriptors import sign
 from lifecycle_manager.app import lifecycle_manager
 from lifecycle_manager.contract.resources import (
     KYMAS,

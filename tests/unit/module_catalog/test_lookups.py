@@ -11,7 +11,7 @@ import pytest
 from kube_runtime import Manager, Result
 from kube_simulation import Freeze, Refuse
 from kyma_oci import ComponentVersion, DescriptorUnreadable, FoundDescriptor, LookupFailed
-from kyma_oci.signatures import Cosigned
+from kyma_oci.signatures.cosign import Cosigned
 from lifecycle_manager import module_catalog
 from lifecycle_manager.catalog_sync.wanted import wanted_catalog
 from lifecycle_manager.contract.resources import MODULE_TEMPLATES

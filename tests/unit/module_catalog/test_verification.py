@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from kube_runtime import ObjectKey, Result
 from kube_simulation import Refuse
 from kyma_oci import Component, ComponentVersion, DescriptorUnverified, FoundDescriptor, LookupFailed
-from kyma_oci.signatures import Cosigned, sign
+from kyma_oci.signatures.cosign import Cosigned
+from kyma_oci.signatures.descriptors import sign
 from lifecycle_manager import module_catalog
 from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS
 from lifecycle_manager.contract.signals import DescriptorFound

@@ -30,7 +30,9 @@ from kyma_module_manager.project.modulectl.images import image_in
 from kyma_module_manager.project.modulectl.module import read_module
 from kyma_module_manager.project.packing import PackedModule
 from kyma_oci import Artifact, Blob, Login
-from kyma_oci.signatures import keys_in, signed_component, verify
+from kyma_oci.signatures.content import signed_component
+from kyma_oci.signatures.descriptors import verify
+from kyma_oci.signatures.keys import keys_in
 from tests.unit.module_manager.command_line import edit, git, klm
 
 HARBOUR = Path(__file__).parent / "harbour"

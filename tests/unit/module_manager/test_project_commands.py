@@ -20,7 +20,9 @@ from kyma_module_manager.project.checks import notices
 from kyma_module_manager.project.packing import PackedModule
 from kyma_module_manager.project.reading import read_project
 from kyma_oci import Artifact, Login
-from kyma_oci.signatures import keys_in, signed_component, verify
+from kyma_oci.signatures.content import signed_component
+from kyma_oci.signatures.descriptors import verify
+from kyma_oci.signatures.keys import keys_in
 from tests.unit.module_manager.command_line import edit, klm
 from tests.unit.module_manager.conftest import forget_mixer
 

@@ -28,16 +28,19 @@ from kyma_oci.limits import MAX_BYTES
 from kyma_oci.packing import MANIFEST, ArtifactManifest
 from kyma_oci.problems import LayerNotFound, RegistryBusy
 from kyma_oci.references import Wanted
-from kyma_oci.signatures import Cosigned, TrustedKey, Unverified, keys_in, verify_cosigned
 from kyma_oci.signatures.cosign import (
     MAX_SIGNATURES,
     PAYLOAD_TYPE,
     PREDICATE,
     SIGNATURE,
+    Cosigned,
     layers_in,
     signature_tag,
     signed_in,
+    verify_cosigned,
 )
+from kyma_oci.signatures.keys import TrustedKey, keys_in
+from kyma_oci.signatures.normal_form import Unverified
 from lifecycle_manager.module_sources.parsing import read_yaml
 from tests.bundles import BUNDLE, bundle, statement
 from tests.registries import BlobServer, blob_server

@@ -22,20 +22,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from kyma_oci import DescriptorUnreadable, component_of
 from kyma_oci.descriptor import OCI_REGISTRY_CRED
 from kyma_oci.packing import BLOB_DIGEST, digest_of
-from kyma_oci.signatures import (
-    KeyUnreadable,
-    TrustedKey,
-    Unverified,
-    keys_in,
-    normal_form,
-    private_key_in,
-    sign,
-    signed_component,
-    verify,
-)
-from kyma_oci.signatures.descriptors import MAX_PEM_LENGTH, PEM_TYPE
-from kyma_oci.signatures.keys import MIN_RSA_BITS
-from kyma_oci.signatures.normal_form import MAX_BYTES
+from kyma_oci.signatures.content import signed_component
+from kyma_oci.signatures.descriptors import MAX_PEM_LENGTH, PEM_TYPE, sign, verify
+from kyma_oci.signatures.keys import MIN_RSA_BITS, KeyUnreadable, TrustedKey, keys_in, private_key_in
+from kyma_oci.signatures.normal_form import MAX_BYTES, Unverified, normal_form
 from tests.attack.descriptors import check_descriptor, hostile_descriptor, installable
 
 SIGNED = Path(__file__).parent / "signed_by_ocm"

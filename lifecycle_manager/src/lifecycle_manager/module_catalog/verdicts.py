@@ -16,16 +16,11 @@ import msgspec
 
 from kyma_oci import Component
 from kyma_oci.descriptor import RAW_MANIFEST
-from kyma_oci.signatures import (
-    Cosigned,
-    KeyUnreadable,
-    TrustedKey,
-    Unverified,
-    keys_in,
-    signed_component,
-    verify,
-    verify_cosigned,
-)
+from kyma_oci.signatures.content import signed_component
+from kyma_oci.signatures.cosign import Cosigned, verify_cosigned
+from kyma_oci.signatures.descriptors import verify
+from kyma_oci.signatures.keys import KeyUnreadable, TrustedKey, keys_in
+from kyma_oci.signatures.normal_form import Unverified
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.module_catalog.offer import link_of
 from lifecycle_manager_api import Condition, ModulePolicySpec, ModuleTemplate, ModuleTemplateStatus, find, names

@@ -29,7 +29,9 @@ from kube_runtime import (
     parse_aside,
 )
 from kyma_oci import Component, ComponentVersion, FoundDescriptor, LookupFailed, is_left_out
-from kyma_oci.signatures import Cosigned, TrustedKey, Unverified
+from kyma_oci.signatures.cosign import Cosigned
+from kyma_oci.signatures.keys import TrustedKey
+from kyma_oci.signatures.normal_form import Unverified
 from lifecycle_manager.contract.changes import versions
 from lifecycle_manager.contract.resources import MODULE_POLICIES, MODULE_TEMPLATES, SECRETS, Secret
 from lifecycle_manager.contract.signals import DescriptorFound

@@ -32,7 +32,9 @@ from kyma_module_manager.project.reading import kind_of, read_project
 from kyma_module_manager.project.status import status_notices
 from kyma_module_manager.project.writing import check_target, replace_file
 from kyma_oci import Artifact, Login, Registries, SourceError, artifact_in
-from kyma_oci.signatures import KeyUnreadable, Unverified, private_key_in, sign
+from kyma_oci.signatures.descriptors import sign
+from kyma_oci.signatures.keys import KeyUnreadable, private_key_in
+from kyma_oci.signatures.normal_form import Unverified
 
 
 def create(names: ModuleNames, target: Path, *, enable_module_config: bool) -> None:

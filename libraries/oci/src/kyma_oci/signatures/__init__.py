@@ -8,23 +8,3 @@
 
 Everything here is pure: bytes in, an answer or an exception out.
 """
-
-from kyma_oci.signatures.content import signed_component
-from kyma_oci.signatures.cosign import Cosigned, verify_cosigned
-from kyma_oci.signatures.descriptors import sign, verify
-from kyma_oci.signatures.keys import KeyUnreadable, TrustedKey, keys_in, private_key_in
-from kyma_oci.signatures.normal_form import Unverified, normal_form
-
-__all__ = [
-    "Cosigned",
-    "KeyUnreadable",
-    "TrustedKey",
-    "Unverified",
-    "keys_in",
-    "normal_form",
-    "private_key_in",
-    "sign",
-    "signed_component",
-    "verify",
-    "verify_cosigned",
-]
