@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from kube_runtime import ALONE, SYSTEM_CLOCK, Client, ClientOptions, Clock, EventRecorder, Manager, RuntimeMetrics
 from kube_runtime.client.proxies import proxy_of_environment
-from kube_runtime.leases import LeaseSharding
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
 from kyma_oci import Components, Registries

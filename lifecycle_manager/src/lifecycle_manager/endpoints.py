@@ -15,7 +15,7 @@ import structlog
 
 from http_guard import Bounds
 from kube_runtime import Client, KubeError, Manager, NotFound
-from kube_runtime.leases import Membership
+from kube_runtime.leases.membership import Membership
 from kyma_certs import Usage
 from lifecycle_manager import admission, events, replicas
 from lifecycle_manager.contract.conditions import has_webhook

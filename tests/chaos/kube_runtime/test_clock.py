@@ -10,8 +10,8 @@ from typing import Self
 import pytest
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseTiming, Membership
-from kube_runtime.leases.lease import LEASES
+from kube_runtime.leases.lease import LEASES, LeaseTiming
+from kube_runtime.leases.membership import Membership
 from tests.chaos.kube_runtime.following import change_everything, following, populate
 from tests.chaos.proxy import Proxy
 from tests.waiting import eventually

@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 
 from kube_runtime import Client, KubeconfigPolicy, KubeError
-from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
+from kube_runtime.leases.lease import LeaseLost, LeaseTiming
+from kube_runtime.leases.membership import Membership
 from tests.chaos.kube_runtime.conftest import SHORT_TIMEOUTS
 from tests.chaos.proxy import Proxy, status
 from tests.chaos.servers import Servers

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from kube_runtime import Client, ClientOptions, KubeconfigPolicy, Manager
-from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from lifecycle_manager import module_rollouts
 from lifecycle_manager.contract.resources import DATED_RELEASE_METAS, MODULE_TEMPLATES
 from lifecycle_manager.module_catalog.controller import Offers

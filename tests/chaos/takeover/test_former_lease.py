@@ -21,7 +21,7 @@ from kube_runtime import (
     NotServed,
     Result,
 )
-from kube_runtime.leases import LeaseLost, LeaseTiming
+from kube_runtime.leases.lease import LeaseLost, LeaseTiming
 from kyma_takeover import lease
 from kyma_takeover.lease import HOLDER, LEASE, LEASES, FormerVersionRuns, WholeFleet
 from lifecycle_manager_api import names

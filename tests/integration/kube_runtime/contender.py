@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from kube_runtime import Client, KubeError, Resource
-from kube_runtime.leases import LeaseLost, LeaseTiming, Membership
+from kube_runtime.leases.lease import LeaseLost, LeaseTiming
+from kube_runtime.leases.membership import Membership
 
 SHORT = LeaseTiming(lease_seconds=3, act_seconds=2.0, renew_seconds=0.3)
 CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)

@@ -12,15 +12,9 @@ from typing import Any
 import pytest
 
 from kube_runtime import Client, NotFound, NotServed, leases
-from kube_runtime.leases import (
-    HandOver,
-    LeaseLost,
-    LeaseTiming,
-    Member,
-    Membership,
-    NotHandedOver,
-)
-from kube_runtime.leases.lease import LEASES, elapsed
+from kube_runtime.leases.handover import HandOver, NotHandedOver
+from kube_runtime.leases.lease import LEASES, LeaseLost, LeaseTiming, elapsed
+from kube_runtime.leases.membership import Member, Membership
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 

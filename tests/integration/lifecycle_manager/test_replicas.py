@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 
-from kube_runtime.leases import rendezvous
 from kube_runtime.leases.lease import LEASES
+from kube_runtime.leases.rendezvous import rendezvous
 from kyma_demo import processes
 from kyma_demo.walkthrough import Walkthrough
 from kyma_local.ports import free_port

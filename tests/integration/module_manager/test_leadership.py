@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseTiming
-from kube_runtime.leases.lease import LEASES, Lease
+from kube_runtime.leases.lease import LEASES, Lease, LeaseTiming
 from kyma_module_manager import ModuleManager, module_manager
 from kyma_module_manager.rights import lease_namespace_of
 from kyma_module_manager.service import ManagerService, ServiceOptions

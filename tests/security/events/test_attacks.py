@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from prometheus_client import CollectorRegistry
 
 from kube_runtime import Clock
-from kube_runtime.leases import NotHandedOver
+from kube_runtime.leases.handover import NotHandedOver
 from kyma_certs import Algorithm, KeyPair, LeafRequest, Usage, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, content_digest, load_signing_key, sign
 from lifecycle_manager.events.endpoint import EndpointOptions, EventEndpoint, UnknownRuntime, VerifiedEvent

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from kube_runtime import SYSTEM_CLOCK
-from kube_runtime.leases import Member, NotHandedOver
+from kube_runtime.leases.handover import NotHandedOver
+from kube_runtime.leases.membership import Member
 from kyma_certs import CAs, LeafRequest, Usage, create_ca, issue
 from kyma_local.ports import free_port
 from lifecycle_manager.contract.dns_names import REPLICA_HOST

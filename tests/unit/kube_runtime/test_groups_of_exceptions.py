@@ -15,7 +15,7 @@ from kube_runtime import (
     Result,
     TerminalError,
 )
-from kube_runtime.leases import LeaseLost
+from kube_runtime.leases.lease import LeaseLost
 from tests.waiting import eventually
 
 

@@ -25,7 +25,8 @@ from kube_runtime import (
     RetryPolicy,
     TriggerMistaken,
 )
-from kube_runtime.leases import LeaseLost, LeaseSharding
+from kube_runtime.leases.lease import LeaseLost
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from kube_runtime.sharding import ALONE, Alone, Sharding, Work
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually

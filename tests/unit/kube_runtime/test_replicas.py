@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from kube_runtime import Causes, Client, Controller, Manager, ObjectKey, Result
-from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 

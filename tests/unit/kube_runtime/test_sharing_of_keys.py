@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kube_runtime.leases import rendezvous
+from kube_runtime.leases.rendezvous import rendezvous
 
 MEMBERS = some.sets(some.text("abcdef0123456789-", min_size=1, max_size=12), min_size=1, max_size=8)
 KEYS = some.lists(some.text(min_size=1, max_size=20), min_size=1, max_size=50, unique=True)

@@ -4,9 +4,8 @@ import asyncio
 from typing import Any
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseTiming, Membership
-from kube_runtime.leases.lease import LEASES, wall_time
-from kube_runtime.leases.membership import GROUP_LABEL, VIEW
+from kube_runtime.leases.lease import LEASES, LeaseTiming, wall_time
+from kube_runtime.leases.membership import GROUP_LABEL, VIEW, Membership
 from tests.waiting import eventually
 
 TIMING = LeaseTiming(lease_seconds=2, act_seconds=1.5, renew_seconds=0.05)

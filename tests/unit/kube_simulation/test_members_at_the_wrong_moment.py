@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseTiming, Membership
-from kube_runtime.leases.lease import LEASES, wall_time
-from kube_runtime.leases.membership import GROUP_LABEL, VIEW
+from kube_runtime.leases.lease import LEASES, LeaseTiming, wall_time
+from kube_runtime.leases.membership import GROUP_LABEL, VIEW, Membership
 from kube_simulation import ApiRequest, Drop, Refuse, SimulatedCluster
 from kube_simulation.requests import Answer
 from kube_simulation.rules import Matcher, Proceed, Rule

@@ -3,7 +3,8 @@
 import asyncio
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseTiming, Membership
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.membership import Membership
 from kube_simulation import ApiRequest, NeverAnswer, SimulatedCluster
 from tests.waiting import eventually
 

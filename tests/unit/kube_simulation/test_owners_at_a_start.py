@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseSharding
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from tests.waiting import eventually
 
 OWNERS = frozenset({"kyma-1", "kyma-2"})

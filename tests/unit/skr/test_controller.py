@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import ClusterUnreachable, Manager
-from kube_runtime.leases import LeaseLost
+from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
 from lifecycle_manager.contract.resources import SECRETS

@@ -18,8 +18,7 @@ from typing import Any
 import structlog
 
 from kube_runtime import Change, Client, Conflict, KubeError, Manager, NotFound, Resource, Sharding
-from kube_runtime.leases import LeaseLost, LeaseTiming
-from kube_runtime.leases.lease import elapsed, wall_time
+from kube_runtime.leases.lease import LeaseLost, LeaseTiming, elapsed, wall_time
 from kyma_takeover.sharding import ShardingOfReplicas
 from lifecycle_manager_api import names
 

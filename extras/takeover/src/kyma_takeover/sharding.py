@@ -1,7 +1,7 @@
 """How the owners are shared among the replicas of this version, for the shardings that have less of them."""
 
 from kube_runtime import Sharding
-from kube_runtime.leases import Membership
+from kube_runtime.leases.membership import Membership
 from kube_runtime.sharding import Work
 
 

@@ -101,7 +101,7 @@ if TYPE_CHECKING:  # `X as X` offers a name to type checkers
         Index as Index,
         Informer as Informer,
     )
-    from kube_runtime.leases import LeaseSharding as LeaseSharding
+    from kube_runtime.leases.lease_sharding import LeaseSharding as LeaseSharding
     from kube_runtime.manager import (
         Manager as Manager,
         ManagerOptions as ManagerOptions,
@@ -163,7 +163,7 @@ _MODULES = {
         "Unauthorized"
     ),
     "informer": "Cache Change Index Informer",
-    "leases": "LeaseSharding",
+    "leases.lease_sharding": "LeaseSharding",
     "manager": "Manager ManagerOptions",
     "metrics": "RuntimeMetrics",
     "parsing": "parse_aside",

@@ -17,7 +17,7 @@ from kube_runtime.client.client import Client
 from kube_runtime.client.kubeconfig import namespace_of_pod
 from kube_runtime.controller.groups import leaves
 from kube_runtime.exceptions import AddressUnusable, KubeError, TriggerMistaken
-from kube_runtime.leases import LeaseSharding
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from kube_runtime.manager import Manager
 from kube_runtime.operator import OPERATOR_NAME, Operator
 from kube_runtime.project import bounds_of, load_file, render_project, write_files

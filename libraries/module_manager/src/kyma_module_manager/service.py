@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 import structlog
 
 from kube_runtime import ALONE, Client, KubeError, Manager, ManagerOptions, ObjectKey, Sharding
-from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
 from kyma_module_manager.controller import LEADER, setup

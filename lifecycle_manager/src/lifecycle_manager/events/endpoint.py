@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from kube_runtime import SYSTEM_CLOCK, Clock, RateLimits
-from kube_runtime.leases import NotHandedOver
+from kube_runtime.leases.handover import NotHandedOver
 from lifecycle_manager.contract.watchers import EVENT_CONTRACT
 from lifecycle_manager.events.arrival import FORWARDED_CERTIFICATE, Network, arrival_of
 from lifecycle_manager.events.guards import Nonces, digest_of

@@ -1,6 +1,7 @@
 """Each event goes to the replica that has its Kyma. The sender gets its answer only once the event was taken there."""
 
-from kube_runtime.leases import HandOver, Membership
+from kube_runtime.leases.handover import HandOver
+from kube_runtime.leases.membership import Membership
 from lifecycle_manager.events.endpoint import Subscriber, VerifiedEvent
 from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.replicas.sending import TIMEOUT_SECONDS, Deliveries

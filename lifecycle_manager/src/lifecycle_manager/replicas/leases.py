@@ -1,7 +1,8 @@
 """How the Kymas are shared among replicas: by Leases."""
 
 from kube_runtime import Client
-from kube_runtime.leases import LeaseSharding, LeaseTiming
+from kube_runtime.leases.lease import LeaseTiming
+from kube_runtime.leases.lease_sharding import LeaseSharding
 from lifecycle_manager.options.replicas import ReplicaSettings
 from lifecycle_manager_api import names
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kube_runtime import UNDECODABLE
-from kube_runtime.leases import Membership
+from kube_runtime.leases.membership import Membership
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
 from lifecycle_manager.events.publishing import EventPublisher
 from lifecycle_manager.process.serving import BodyTooLarge, read_body

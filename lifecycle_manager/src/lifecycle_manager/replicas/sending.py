@@ -12,7 +12,8 @@ import httpx
 import msgspec
 import structlog
 
-from kube_runtime.leases import Member, NotHandedOver
+from kube_runtime.leases.handover import NotHandedOver
+from kube_runtime.leases.membership import Member
 from kyma_certs import ReloadingClientContext
 from lifecycle_manager.contract.dns_names import REPLICA_HOST
 from lifecycle_manager.events.endpoint import VerifiedEvent

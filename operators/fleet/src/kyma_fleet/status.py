@@ -16,7 +16,7 @@ from msgspec.structs import replace as with_fields
 
 from kube_runtime import Client
 from kube_runtime.ages import age
-from kube_runtime.leases import rendezvous
+from kube_runtime.leases.rendezvous import rendezvous
 from kyma_fleet.control_plane import require_control_plane
 from kyma_fleet.documents import Document, Part, print_document, reference
 from kyma_fleet.replicas import Replica, read_replicas
