@@ -28,8 +28,7 @@ from lifecycle_manager.events.problems import refusal_counter
 from lifecycle_manager.events.publishing import EventPublisher, managers_of
 from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_catalog.validation import release_warnings, template_error, template_warnings
-from lifecycle_manager.object_set import Policies
-from lifecycle_manager.object_set.policy import namespace_objection
+from lifecycle_manager.object_set.policy import Policies, namespace_objection
 from lifecycle_manager.options.endpoints import EndpointSettings
 from lifecycle_manager.process.serving import serve
 from lifecycle_manager.process.serving_certificate import ServingCertificate

@@ -22,7 +22,7 @@ from lifecycle_manager.contract.resources import KYMAS, MANIFESTS
 from lifecycle_manager.contract.signals import ObjectChanged, ObjectReference, ReadScope
 from lifecycle_manager.module_installation import status as statuses
 from lifecycle_manager.module_sources.store import SourceAwaited
-from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.skr.access import AccessSecretMissing, SkrUnreachable
 from lifecycle_manager_api import CustomStateCheck, ModuleTemplate, State, names

@@ -6,8 +6,8 @@ from kube_runtime import KubernetesObject
 from lifecycle_manager.module_catalog.module_kinds import kinds_of_crds
 from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources.parsing import ModuleObjects
-from lifecycle_manager.object_set import objections
 from lifecycle_manager.object_set.inventory import scopes_of
+from lifecycle_manager.object_set.rules import objections
 from lifecycle_manager_api import ClusterResource, ModulePolicySpec
 from lifecycle_manager_api.policy_checks import ModuleRules
 from tests.unit.object_set.test_policy_of_kinds import ADMISSION, denied_by, policy, thing

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from kube_runtime import ManifestInvalid, load_yaml, parse_manifest
 from kyma_module_manager.project.commands import app
-from lifecycle_manager.object_set import objections
+from lifecycle_manager.object_set.rules import objections
 from lifecycle_manager_api import ModulePolicy, names
 from lifecycle_manager_api.policy_checks import ModuleRules
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from kube_runtime import InventoryEntry, KubernetesObject
-from lifecycle_manager.object_set import is_protected, objections
-from lifecycle_manager.object_set.rules import held_back
+from lifecycle_manager.object_set.protected import is_protected
+from lifecycle_manager.object_set.rules import held_back, objections
 from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
 from lifecycle_manager_api.crds import all_crds
 from lifecycle_manager_api.needed_policy import needed_policy

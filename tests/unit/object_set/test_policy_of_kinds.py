@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kube_runtime import KubernetesObject
-from lifecycle_manager.object_set import objections
+from lifecycle_manager.object_set.rules import objections
 from lifecycle_manager_api import ClusterResource, KindRule, ModulePolicySpec, NamespacedResources
 from lifecycle_manager_api.needed_policy import needed_policy
 from lifecycle_manager_api.policy_checks import ModuleRules

@@ -15,7 +15,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.contract.signals import ClusterReachable, ModulesProtected, ResyncRequested
-from lifecycle_manager.object_set import RecordingFailed
+from lifecycle_manager.object_set.owner_writes import RecordingFailed
 from lifecycle_manager.object_set.repairs import CONTESTED, REPAIRS_IN_A_ROW
 from lifecycle_manager.skr.access import AccessSecretMissing
 from lifecycle_manager.sync_resource.changes import (

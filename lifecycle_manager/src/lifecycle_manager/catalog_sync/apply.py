@@ -37,7 +37,7 @@ from lifecycle_manager.catalog_sync.status import CatalogRefused
 from lifecycle_manager.catalog_sync.wanted import CRDS, Item, Key, WantedItem
 from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MODULE_RELEASE_METAS, MODULE_TEMPLATES
-from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.skr.announcement import Announcement, ObservedObject
 from lifecycle_manager.skr.connections import Connections

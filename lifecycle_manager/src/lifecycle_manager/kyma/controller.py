@@ -64,7 +64,7 @@ from lifecycle_manager.module_catalog.affected import (
     offer_changed,
 )
 from lifecycle_manager.module_catalog.controller import Offers
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.skr.access import SkrAccessError
 from lifecycle_manager.skr.connections import Connections

@@ -41,7 +41,7 @@ from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
 from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_catalog.offer import Offer
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.options.kymas import KymaSettings
 from lifecycle_manager.process.telemetry import policy_readable
 from lifecycle_manager.rollout.schedule import Schedule, Timing

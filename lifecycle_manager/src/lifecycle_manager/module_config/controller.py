@@ -61,8 +61,7 @@ from lifecycle_manager.module_config.reading import read_module_crs
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ModuleConfigState, Reads
 from lifecycle_manager.module_config.texts import TextMaker
 from lifecycle_manager.module_config.writes import ModuleConfigWrites
-from lifecycle_manager.object_set import Policies
-from lifecycle_manager.object_set.policy import policy_changed
+from lifecycle_manager.object_set.policy import Policies, policy_changed
 from lifecycle_manager.options.configuration import ModuleConfigSettings
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager.skr.access import SkrAccessError

@@ -24,8 +24,7 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleKinds
 from lifecycle_manager.module_config.reading import Reading
 from lifecycle_manager.module_config.rules import config_names
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.object_set import Policies
-from lifecycle_manager.object_set.policy import module_of_policy
+from lifecycle_manager.object_set.policy import Policies, module_of_policy
 from lifecycle_manager.options.configuration import Quota
 from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, ModulePolicy, ModuleTemplate, SyncResource, names
 

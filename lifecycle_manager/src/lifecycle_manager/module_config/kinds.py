@@ -18,7 +18,7 @@ from lifecycle_manager.module_catalog.module_kinds import (
     why_foreign,
 )
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager_api import Manifest, ModuleConfig, SyncResource, joined_name
 from lifecycle_manager_api.known_kinds import kind_refusal
 

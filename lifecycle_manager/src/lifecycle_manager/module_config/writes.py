@@ -18,7 +18,7 @@ from lifecycle_manager.contract.writes import write_status
 from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import merged
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.process.telemetry import ChangeLatency
 from lifecycle_manager_api import ModuleConfig, ObjectMeta, names
 

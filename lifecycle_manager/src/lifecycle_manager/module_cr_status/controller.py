@@ -49,7 +49,7 @@ from lifecycle_manager.module_cr_status.snapshot import (
     ModuleCrState,
 )
 from lifecycle_manager.module_cr_status.status import FIELDS_REFUSED, NOT_WRITTEN, Fields, event_of
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.options.configuration import ModuleCrStatusSettings
 from lifecycle_manager.skr.access import SkrAccessError
 from lifecycle_manager.skr.connections import Connections

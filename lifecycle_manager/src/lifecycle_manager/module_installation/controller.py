@@ -82,9 +82,9 @@ from lifecycle_manager.module_installation.snapshot import (
 )
 from lifecycle_manager.module_installation.steps import LeaveAlone, ManifestDone, ManifestEnd
 from lifecycle_manager.module_sources.store import ObjectStore
-from lifecycle_manager.object_set import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet
 from lifecycle_manager.object_set.others import OtherSets
+from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED
 from lifecycle_manager.object_set.rules import Objection, left_by_policy, message_of, objection_to

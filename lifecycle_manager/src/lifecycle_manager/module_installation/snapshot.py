@@ -30,7 +30,7 @@ from lifecycle_manager.module_installation.module_cr import CrView, DefaultCr, d
 from lifecycle_manager.module_installation.reading import KindObject, ManagerView
 from lifecycle_manager.module_installation.rendering import RenderedModule
 from lifecycle_manager.module_sources.store import SourceAwaited
-from lifecycle_manager.object_set import Policies, SetState, SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import (
     Identity,
     found_before,
@@ -40,8 +40,10 @@ from lifecycle_manager.object_set.inventory import (
     known_inventory,
 )
 from lifecycle_manager.object_set.ownership import Holder
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.object_set.state import SetState
 from lifecycle_manager.options.modules import ManifestSettings, Options
 from lifecycle_manager.process.telemetry import LongReconciles
 from lifecycle_manager.skr.brake import DeletionBrake

@@ -15,20 +15,3 @@
 and its status. The objects of the Watcher and of the catalog have no resource of their own in KCP: `skr_webhook` uses
 `apply` alone, as `OwnObjects`, and so does `catalog_sync` for their removal.
 """
-
-from lifecycle_manager.object_set.apply import SkrObjects
-from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
-from lifecycle_manager.object_set.policy import Policies
-from lifecycle_manager.object_set.protected import is_protected
-from lifecycle_manager.object_set.rules import objections
-from lifecycle_manager.object_set.state import SetState
-
-__all__ = [
-    "OwnerWrites",
-    "Policies",
-    "RecordingFailed",
-    "SetState",
-    "SkrObjects",
-    "is_protected",
-    "objections",
-]

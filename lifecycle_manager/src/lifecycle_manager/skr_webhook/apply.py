@@ -21,7 +21,7 @@ from lifecycle_manager.contract.former import marks
 from lifecycle_manager.contract.offsets import until_check
 from lifecycle_manager.contract.signals import WebhookRulesChanged
 from lifecycle_manager.contract.watchers import valid_watchers
-from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.ownership import OwnObjects
 from lifecycle_manager.options.watcher import WatcherSettings
 from lifecycle_manager.skr.access import SkrAccessError, api_server_ca_in

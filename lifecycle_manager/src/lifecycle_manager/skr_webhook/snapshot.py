@@ -24,7 +24,7 @@ from lifecycle_manager.contract.signals import ClusterReplaced, ResyncRequested,
 from lifecycle_manager.contract.watchers import SEPARATOR, watchers_digest
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKinds, TemplateUnreadable
 from lifecycle_manager.module_catalog.offer import link_pin_of
-from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.options.watcher import WatcherTimes
 from lifecycle_manager.skr_webhook.documents import Document, ModuleRule
 from lifecycle_manager.skr_webhook.timers import Timers

@@ -51,7 +51,6 @@ from lifecycle_manager.contract.signals import (
 )
 from lifecycle_manager.contract.verdict import CONFLICT, TEXT_TOO_LARGE, TOO_MANY_OBJECTS
 from lifecycle_manager.module_catalog.manifests import kyma_of_manifest
-from lifecycle_manager.object_set import OwnerWrites, Policies, RecordingFailed
 from lifecycle_manager.object_set.engine import ObjectSet, SetEngine
 from lifecycle_manager.object_set.inventory import (
     among,
@@ -60,8 +59,9 @@ from lifecycle_manager.object_set.inventory import (
     without,
 )
 from lifecycle_manager.object_set.others import OtherSets
+from lifecycle_manager.object_set.owner_writes import OwnerWrites, RecordingFailed
 from lifecycle_manager.object_set.ownership import claim_key
-from lifecycle_manager.object_set.policy import module_of_policy, policy_changed
+from lifecycle_manager.object_set.policy import Policies, module_of_policy, policy_changed
 from lifecycle_manager.object_set.repairs import CONTESTED, seen_in
 from lifecycle_manager.object_set.reporting import SetReport
 from lifecycle_manager.object_set.rules import held_back, left_by_policy

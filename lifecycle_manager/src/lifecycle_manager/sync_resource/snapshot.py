@@ -24,7 +24,6 @@ from lifecycle_manager.contract.resources import MANIFESTS, SYNC_RESOURCES
 from lifecycle_manager.contract.signals import ObjectChanged
 from lifecycle_manager.contract.verdict import INVALID_RESOURCE, TEXT_TOO_LARGE
 from lifecycle_manager.module_catalog.manifests import module_of_manifest
-from lifecycle_manager.object_set import Policies, SetState
 from lifecycle_manager.object_set.inventory import (
     DEFAULT_NAMESPACE,
     Identity,
@@ -37,7 +36,9 @@ from lifecycle_manager.object_set.inventory import (
     without,
 )
 from lifecycle_manager.object_set.ownership import Claim, Place, by_place, claim_key, claimed_earlier, place_of
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.object_set.snapshot import SetSnapshot
+from lifecycle_manager.object_set.state import SetState
 from lifecycle_manager.options.configuration import SyncResourceSettings
 from lifecycle_manager.skr.brake import DeletionBrake
 from lifecycle_manager.sync_resource.status import Refusal

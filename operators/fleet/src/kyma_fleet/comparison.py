@@ -39,7 +39,7 @@ from lifecycle_manager.module_installation.rendering import Renderings
 from lifecycle_manager.module_sources.downloads import Downloads
 from lifecycle_manager.module_sources.references import source_in
 from lifecycle_manager.module_sources.store import ObjectStore
-from lifecycle_manager.object_set import SkrObjects
+from lifecycle_manager.object_set.apply import SkrObjects
 from lifecycle_manager.object_set.inventory import DEFAULT_NAMESPACE, own_inventory
 from lifecycle_manager.object_set.reporting import set_owner
 from lifecycle_manager.skr.access import (

@@ -33,7 +33,7 @@ from lifecycle_manager.contract.resources import (
 )
 from lifecycle_manager.module_catalog.controller import Offers
 from lifecycle_manager.module_catalog.manifests import module_of_manifest
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager_api import (
     Condition,

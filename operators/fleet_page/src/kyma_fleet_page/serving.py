@@ -26,7 +26,7 @@ from lifecycle_manager.contract.resources import (
     SYNC_RESOURCES,
 )
 from lifecycle_manager.module_catalog.controller import Offers
-from lifecycle_manager.object_set import Policies
+from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.options.endpoints import PageSettings
 from lifecycle_manager.rollout.schedule import Schedule
 from lifecycle_manager_api import names
