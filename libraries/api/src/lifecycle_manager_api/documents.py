@@ -1,7 +1,7 @@
 """Decodes and encodes objects.
 
 Decoding ignores fields that a type does not know. Encoding has only the fields that the object sets, as server-side
-apply needs it (`as_document`). To read an object, change it and write the whole of it back, use `editing`.
+apply needs it (`as_document`).
 """
 
 from functools import cache

@@ -1,4 +1,4 @@
-"""Rules of fields that several kinds have. `validate` checks the rules of the CRDs without a server.
+"""Rules of fields that several kinds have.
 
 Decoding does not check them: an object that was stored before a rule became stricter must remain readable.
 """

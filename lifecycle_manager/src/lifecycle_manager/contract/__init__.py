@@ -7,5 +7,4 @@
 - `signals`: typed messages for what no resource says
 - `former`: the marks of objects that the Lifecycle Manager in Go wrote
 - `writes`, `owned_fields`: writes of status and metadata, and which fields of a status are ours
-- `options`: how a domain declares the options of `klm run`
 """
