@@ -68,10 +68,10 @@ def setup(
     )
     controller.watches(kymas, when=kyma_changed(is_introduced, watcher_removed, is_event_path_faulty))
     watch_offer(controller, manager)
-    controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
+    controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
     controller.receives(ObjectChanged, to=_key_of_catalog_object)
-    controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
-    controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
+    controller.receives(ResyncRequested, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
 
     reader = CatalogReader(kymas, offers, manager.clock, settings)
     reconciler = CatalogReconciler(manager, kymas, connections, reader)
@@ -173,11 +173,7 @@ async def remove(catalog: SkrCatalog, seen: CatalogSnapshot) -> CatalogDone:
     return rules.removed(seen, left)
 
 
-def _key_of(signal: ClusterReachable | ClusterReplaced | ResyncRequested) -> Iterable[ObjectKey]:
-    return (ObjectKey(names.KCP_NAMESPACE, signal.kyma),)
-
-
 def _key_of_catalog_object(change: ObjectChanged) -> Iterable[ObjectKey]:
     """Return the key of the Kyma whose SKR has a changed ModuleTemplate or ModuleReleaseMeta."""
     if change.reference.group == names.GROUP and change.reference.kind in KINDS:
-        yield ObjectKey(names.KCP_NAMESPACE, change.kyma)
+        yield change.key

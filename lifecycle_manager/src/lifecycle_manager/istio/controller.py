@@ -68,7 +68,7 @@ def setup_routes(manager: Manager, settings: IstioSettings) -> Controller[Object
 
     controller.watches(watchers, when=route_changed)
     controller.watches(gateways, to=all_watchers)
-    controller.watches(virtual_services, to=watcher_of, when=is_edited)
+    controller.watches(virtual_services, when=is_edited)  # of the same name as its Watcher CR
     controller.starts_with(all_watchers)
     routes = Routes(manager, watchers, gateways, virtual_services)
     controller.reconciles(routes.reconcile, unforeseen=routes.report_unforeseen)
@@ -199,9 +199,3 @@ class GatewaySecret:
 def route_changed(change: Change[Watcher]) -> bool:
     old, new = change.old, change.new
     return new is not None and (old is None or old.spec != new.spec or old.metadata.labels != new.metadata.labels)
-
-
-def watcher_of(change: Change[dict[str, Any]]) -> Iterable[ObjectKey]:
-    item = change.new or change.old
-    if item is not None:
-        yield ObjectKey(item["metadata"]["namespace"], item["metadata"]["name"])

@@ -44,7 +44,6 @@ from lifecycle_manager.contract.signals import (
     CAsChanged,
     ClusterReachable,
     ClusterReplaced,
-    KymaSignal,
     ResyncRequested,
     WatcherEventReceived,
 )
@@ -114,10 +113,10 @@ def setup(
     controller.watches(kymas, when=module_rules.may_change, cause=CHANGED)
     controller.watches(templates, to=with_template, when=module_rules.may_differ, cause=CHANGED)
     controller.watches(watchers, to=all_kymas, when=watcher_changed, cause=CHANGED)
-    controller.receives(WatcherEventReceived, to=_key_of, when=changes_condition)
-    controller.receives(ResyncRequested, to=_key_of, priority=Priority.CHANGE)
-    controller.receives(ClusterReachable, to=_key_of, priority=Priority.CHANGE)
-    controller.receives(ClusterReplaced, to=_key_of, priority=Priority.CHANGE)
+    controller.receives(WatcherEventReceived, to=lambda signal: (signal.key,), when=changes_condition)
+    controller.receives(ResyncRequested, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
+    controller.receives(ClusterReachable, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
+    controller.receives(ClusterReplaced, to=lambda signal: (signal.key,), priority=Priority.CHANGE)
     controller.receives(CAsChanged, to=all_kymas, priority=Priority.RESYNC)
     object_rules = ObjectRuleReader.watched_by(manager) if settings.repair_on_events else None
     if object_rules is not None:
@@ -146,10 +145,6 @@ def setup(
 
     manager.registry.register(AtScrape(lambda: renewal_metrics(overdue())))
     return controller
-
-
-def _key_of(signal: KymaSignal) -> Iterable[ObjectKey]:
-    return (signal.key,)
 
 
 @dataclass(frozen=True, eq=False)
