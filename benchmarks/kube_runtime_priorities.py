@@ -29,8 +29,9 @@ import uvloop
 
 from benchmarks.figures import Figure
 from kube_runtime import Causes, Priority, Result
-from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.shared_limit import MAX_UNDER_WAY, SharedLimit
+from kube_runtime.controller.workers import Workers
 
 KEYS = 3_000
 CONTROLLERS = 3

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kube_crds import crd_of
-from kube_runtime.controller import RetryPolicy
+from kube_runtime.controller.retries import RetryPolicy
 from kube_runtime.manager import Manager, ManagerOptions
 from kube_runtime.operator import Operator
 from kube_runtime.resource import JsonObject

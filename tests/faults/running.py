@@ -16,7 +16,7 @@ from typing import Any
 from kube_runtime.client.client import Client
 from kube_runtime.client.kubeconfig import KubeconfigPolicy
 from kube_runtime.client.options import ClientOptions
-from kube_runtime.controller import Result
+from kube_runtime.controller.workers import Result
 from kube_runtime.exceptions import KubeError
 from kube_simulation.cluster import SimulatedCluster
 from kube_simulation.requests import Answer, ApiRequest

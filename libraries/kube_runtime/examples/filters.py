@@ -2,8 +2,7 @@
 
 import logging
 
-from kube_runtime import JsonObject, Manager, ObjectKey, Resource, Result
-from kube_runtime.controller import Causes, Controller
+from kube_runtime import Causes, Controller, JsonObject, Manager, ObjectKey, Resource, Result
 from kube_runtime.operator import Operator, Owner
 
 CONFIG_MAPS = Resource.dynamic("", "v1", "ConfigMap", "configmaps", namespaced=True)

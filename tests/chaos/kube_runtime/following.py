@@ -18,7 +18,8 @@ from kube_runtime import (
     Result,
     RuntimeMetrics,
 )
-from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.options import ControllerOptions
+from kube_runtime.controller.workers import Workers
 from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 

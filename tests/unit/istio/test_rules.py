@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kube_runtime import Forbidden, NotFound, ObjectKey, Result
-from kube_runtime.controller import NO_CAUSES
+from kube_runtime.controller.causes import NO_CAUSES
 from kyma_certs import CAs, KeyPair, announced, create_ca, issue, switched
 from lifecycle_manager.contract.resources import Secret
 from lifecycle_manager.istio.controller import GatewaySecret, GatewaySecretState, Routes

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from kube_runtime import MAX_CAUSES_PER_KEY, Causes, Priority, Result, RetryPolicy, WorkQueue
-from kube_runtime.controller import ControllerOptions, Workers
 from kube_runtime.controller.held_causes import HELD_SECONDS, MAX_HELD, HeldCauses
+from kube_runtime.controller.options import ControllerOptions
+from kube_runtime.controller.workers import Workers
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
 

@@ -5,7 +5,8 @@ import asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kube_runtime import Causes, ClusterUnreachable, Result, RetryPolicy, RuntimeMetrics
-from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.options import ControllerOptions
+from kube_runtime.controller.workers import Workers
 from tests.waiting import eventually
 
 

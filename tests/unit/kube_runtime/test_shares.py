@@ -22,8 +22,9 @@ from kube_runtime import (
     RetryPolicy,
     WorkQueue,
 )
-from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.options import ControllerOptions
 from kube_runtime.controller.queue import QueueShutDown
+from kube_runtime.controller.workers import Workers
 from kube_runtime.metrics import QueueMetrics
 from kube_simulation import NeverAnswer, serve_simulation
 from tests.kinds import CONFIG_MAPS

@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from kube_runtime import Causes, ControllerOptions, Priority, Result
-from kube_runtime.controller import Workers
 from kube_runtime.controller.shared_limit import PLACE_SECONDS, SharedLimit
+from kube_runtime.controller.workers import Workers
 from kube_runtime.metrics import ControllerMetrics
 from tests.waiting import eventually
 

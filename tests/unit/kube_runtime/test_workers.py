@@ -19,7 +19,8 @@ from kube_runtime import (
     RuntimeMetrics,
     TerminalError,
 )
-from kube_runtime.controller import ControllerOptions, Workers
+from kube_runtime.controller.options import ControllerOptions
+from kube_runtime.controller.workers import Workers
 from tests.waiting import eventually
 
 QUICK = RetryPolicy(base_seconds=0.001, max_seconds=0.001, rate=0)
