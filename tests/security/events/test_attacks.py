@@ -414,10 +414,6 @@ async def test_attack_reaches_no_subscriber(endpoint: Endpoint, attack: str) -> 
     assert endpoint.refused == [reason]
 
 
-def test_table_has_at_least_forty_attacks() -> None:
-    assert len(ATTACKS) >= 40
-
-
 async def test_valid_message_is_accepted_for_the_runtime_of_its_certificate(endpoint: Endpoint) -> None:
     answer = await endpoint.send(Message())
     assert answer.status_code == 200

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charts.generate import EVENT_DOCUMENT, event_document
-from kube_runtime import RateLimits
 from kyma_certs import LeafRequest, create_ca, describe, issue
 from kyma_certs.message_signatures import SignatureParameters, algorithm_of, load_signing_key, sign
 from lifecycle_manager.events.arrival import Arrival
@@ -95,27 +94,9 @@ def test_any_body_of_a_known_sender_gets_an_answer(body: bytes) -> None:
     assert send(body, MINE.headers(body)) in {200, 400}
 
 
-@pytest.mark.parametrize("body", [b"[" * 8000, b'{"a":' * 3000, b'{"watched":' + b"[" * 7000 + b"]" * 7000 + b"}"])
-def test_deep_nesting_is_malformed(body: bytes) -> None:
-    assert send(body, MINE.headers(body)) == 400
-
-
 @given(name=st.sampled_from(SIGNED), value=st.binary(max_size=200).filter(lambda it: not {0, 10, 13} & set(it)))
 def test_any_header_field_gets_an_answer(name: str, value: bytes) -> None:
     assert send(GOOD, {**MINE.headers(GOOD), name: value}) in {400, 401}
-
-
-async def test_noisy_runtime_gets_retry_after_and_others_are_accepted() -> None:
-    taken: list[VerifiedEvent] = []
-    others = [Sender(f"other-{number}") for number in range(10)]
-    async with endpoint(EndpointOptions(events_per_second=0.01, burst=20), taken) as client:
-        noisy = [await client.post(URL, content=GOOD, headers=MINE.headers(GOOD)) for _ in range(100)]
-        quiet = [await client.post(URL, content=GOOD, headers=each.headers(GOOD)) for each in others]
-    refused = [answer for answer in noisy if answer.status_code == 429]
-    assert len(refused) >= 79  # one may have come back within a minute and a half
-    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
-    assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
-    assert [answer.status_code for answer in quiet] == [200] * 10
 
 
 async def test_port_serves_no_documentation() -> None:
@@ -131,15 +112,6 @@ def test_openapi_has_the_path_the_responses_and_the_event() -> None:
     operation = document["paths"]["/v2/{manager}/event"]["post"]
     assert {"200", "401", "409", "429", "503"} <= set(operation["responses"])
     assert "watchedGvk" in document["components"]["schemas"]["WatchEvent"]["properties"]
-
-
-def test_runtime_over_its_rate_is_refused_until_a_token_is_back() -> None:
-    rates = RateLimits[str](per_second=10, burst=2)
-    assert not rates.wait("noisy", 0.0)
-    while rates.grants("noisy", 0.0):
-        pass
-    assert rates.wait("noisy", 0.0) == pytest.approx(0.1)
-    assert not rates.wait("noisy", 0.11)
 
 
 def test_certificate_is_known_once_it_was_verified_against_the_same_cas() -> None:

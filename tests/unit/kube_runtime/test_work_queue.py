@@ -18,16 +18,6 @@ from kube_runtime.metrics import QueueMetrics
 NO_JITTER = RetryPolicy(base_seconds=1, max_seconds=8, rate=0, jitter=0)
 
 
-async def test_key_that_is_added_often_comes_once() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    for _ in range(3):
-        queue.add("a")
-    queue.add("b")
-
-    assert [await queue.get(), await queue.get()] == ["a", "b"]
-    assert len(queue) == 0
-
-
 async def test_keys_are_those_that_wait_and_those_for_later() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("now")
@@ -35,20 +25,6 @@ async def test_keys_are_those_that_wait_and_those_for_later() -> None:
     assert queue.keys() == {"now", "later"}
     assert await queue.get() == "now"
     assert queue.keys() == {"later"}
-
-
-async def test_key_that_is_added_while_it_is_worked_on_comes_again_after() -> None:
-    queue: WorkQueue[str] = WorkQueue()
-    queue.add("a")
-    assert await queue.get() == "a"
-    queue.add("a")
-    waiting = asyncio.ensure_future(queue.get())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-
-    queue.done("a")
-
-    assert await waiting == "a"
 
 
 async def test_urgent_keys_go_first_and_a_waiting_key_becomes_more_urgent() -> None:

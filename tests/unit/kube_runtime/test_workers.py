@@ -50,33 +50,6 @@ async def running(
         await controller.shutdown(60.0)
 
 
-async def test_key_is_never_with_two_workers_at_once() -> None:
-    under_way: set[str] = set()
-    most = 0
-    handled = 0
-
-    async def reconcile(key: str, _causes: Causes) -> Result:
-        nonlocal most, handled
-        assert key not in under_way
-        under_way.add(key)
-        most = max(most, len(under_way))
-        await asyncio.sleep(0.001)
-        under_way.discard(key)
-        handled += 1
-        return Result()
-
-    async with running(reconcile) as controller:
-        for _ in range(20):
-            for key in ("a", "b", "c", "d"):
-                controller.queue.add(key)
-            await asyncio.sleep(0)
-        await controller.queue.drained()
-
-    assert most == 3
-    assert handled >= 4
-    assert controller.failures == {}
-
-
 async def test_whatever_a_reconcile_raises_concerns_its_key_alone(caplog: pytest.LogCaptureFixture) -> None:
     attempts: dict[str, int] = {}
     done = asyncio.Event()
