@@ -53,3 +53,32 @@ KEDAS: Resource[dict[str, Any]] = Resource.dynamic(
 TELEMETRIES: Resource[dict[str, Any]] = Resource.dynamic(
     "operator.kyma-project.io", "v1beta1", "Telemetry", "telemetries", namespaced=True
 )
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema of an object of which no field is checked."""
+
+
+def crd_of(
+    group: str,
+    kind: str,
+    *served: str,
+    stored: str = "v1",
+    scope: str = "Namespaced",
+    plural: str = "",
+    schema: dict[str, Any] = OPEN,
+    has_status: bool = False,
+) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind, served in one version unless told otherwise."""
+    plural = plural or f"{kind.lower()}s"
+    served = served or (stored,)
+    version = {"schema": {"openAPIV3Schema": schema}} | ({"subresources": {"status": {}}} if has_status else {})
+    versions = [
+        {"name": each, "served": each in served, "storage": each == stored, **version}
+        for each in sorted({*served, stored})
+    ]
+    called = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
+    return {
+        "apiVersion": CRDS.api_version,
+        "kind": CRDS.kind,
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": scope, "names": called, "versions": versions},
+    }

@@ -10,6 +10,7 @@ from typing import Any
 
 from kube_runtime import Resource, dump_yaml
 from lifecycle_manager_api import names
+from tests.kinds import OPEN, crd_of
 
 Document = dict[str, Any]
 # The administrator of a cluster decides which objects modules may contain; here all are allowed.
@@ -199,36 +200,11 @@ def _callers(module: str) -> list[Document]:
 
 
 def _definition(module: str, kind: str, properties: int) -> Document:
-    plural, words = (
-        f"{kind.lower()}s",
-        "What the field is for, at the length at which real definitions explain it. " * 4,
-    )
+    words = "What the field is for, at the length at which real definitions explain it. " * 4
     field = {"type": "string", "description": words}
-    spec = {
-        "type": "object",
-        "properties": {f"field{number}": field for number in range(properties)},
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
-    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return _cluster(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        f"{plural}.{group_of(module)}",
-        spec={
-            "group": group_of(module),
-            "scope": "Namespaced",
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-            "versions": [version],
-        },
-    )
+    spec = {**OPEN, "properties": {f"field{number}": field for number in range(properties)}}
+    schema = {"type": "object", "properties": {"spec": spec, "status": OPEN}}
+    return crd_of(group_of(module), kind, schema=schema, has_status=True)
 
 
 def _object(api_version: str, kind: str, name: str, **content: Any) -> Document:

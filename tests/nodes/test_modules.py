@@ -14,6 +14,7 @@ from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MA
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import Manifest, State, names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
+from tests.kinds import crd_of
 from tests.modules import ANY_MODULE
 from tests.nodes.clusters import NodeClusters, is_ready, kubectl, pods_of
 from tests.nodes.registry import PrivateRegistry, private_registry
@@ -174,22 +175,9 @@ def _objects(version: str, image: str) -> list[dict[str, Any]]:
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     own = {"apiGroups": [GROUP], "resources": ["kedas", "kedas/status"], "verbs": ["*"]}
     return [
-        _object(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            f"kedas.{GROUP}",
-            namespace=None,
-            spec={
-                "group": GROUP,
-                "scope": "Namespaced",
-                "names": {"plural": "kedas", "kind": "Keda", "singular": "keda", "listKind": "KedaList"},
-                "versions": [{**served, "subresources": {"status": {}}}],
-            },
-        ),
+        crd_of(GROUP, "Keda", stored="v1alpha1", has_status=True),
         _object("v1", "ServiceAccount", OPERATOR),
         _object("rbac.authorization.k8s.io/v1", "ClusterRole", OPERATOR, namespace=None, rules=[own]),
         _object(

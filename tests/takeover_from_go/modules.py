@@ -8,6 +8,7 @@ from kube_runtime import dump_yaml
 from kyma_oci import Registries, artifact_in
 from kyma_oci.packing import Blob, config_of, context_of, descriptor_layer, file_layer, repository_of, resource_of
 from lifecycle_manager_api import names
+from tests.kinds import crd_of
 
 Document = dict[str, Any]
 OLD, NEW = "1.0.0", "1.1.0"
@@ -120,17 +121,8 @@ class GoModule:
         await registries.push(artifact, config_of(descriptor), (descriptor, layer))
 
     def _definition(self) -> Document:
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        served = {"name": "v1alpha1", "served": True, "storage": True}
-        spec = {
-            "group": self.group,
-            "scope": "Cluster" if self.is_cluster_scoped else "Namespaced",
-            "names": {"kind": "Sample", "listKind": "SampleList", "plural": "samples", "singular": "sample"},
-            "versions": [{**served, "subresources": {"status": {}}, "schema": schema}],
-        }
-        return _object(
-            "apiextensions.k8s.io/v1", "CustomResourceDefinition", {"name": f"samples.{self.group}"}, spec=spec
-        )
+        scope = "Cluster" if self.is_cluster_scoped else "Namespaced"
+        return crd_of(self.group, "Sample", stored="v1alpha1", scope=scope, has_status=True)
 
 
 SERVERLESS = GoModule(name="serverless", default="default")

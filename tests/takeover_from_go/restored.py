@@ -8,6 +8,7 @@ from typing import Any
 
 from kube_runtime import Client
 from kyma_certs import KeyPair
+from tests.kinds import crd_of
 from tests.takeover_from_go import cert_manager, surroundings
 from tests.takeover_from_go.recordings import FIRST, FOREIGN_GROUPS, REGISTRY, restore, the
 from tests.waiting import eventually
@@ -117,22 +118,5 @@ def _rank(document: Document) -> int:
 
 def _crd_for(document: Document) -> Document:
     group, _, version = document["apiVersion"].partition("/")
-    kind = document["kind"]
-    singular = kind.lower()
     written = {each["apiVersion"].partition("/")[2] for each in document["metadata"].get("managedFields") or ()}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    spec = {
-        "group": group,
-        "scope": "Namespaced",
-        "names": {"kind": kind, "listKind": f"{kind}List", "plural": f"{singular}s", "singular": singular},
-        "versions": [
-            {"name": each, "served": True, "storage": each == version, "subresources": {"status": {}}, "schema": schema}
-            for each in sorted(written | {version})
-        ],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{singular}s.{group}"},
-        "spec": spec,
-    }
+    return crd_of(group, document["kind"], *written, version, stored=version, has_status=True)

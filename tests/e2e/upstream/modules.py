@@ -7,6 +7,7 @@ from kube_runtime import Resource, dump_yaml
 from lifecycle_manager_api import as_document, names
 from tests import builders
 from tests.integration.lifecycle_manager.catalog_entries import template, with_layer
+from tests.kinds import crd_of
 from tests.registries import BlobServer, packed
 
 Document = dict[str, Any]
@@ -102,26 +103,6 @@ class Module:
         return {**document, "metadata": {"name": self.name, "namespace": names.KCP_NAMESPACE}}
 
     def crd(self, version: str) -> Document:
-        schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        served = sorted({"v1", *self.api.values()}) if self.api.get(version) else ["v1"]
-        stored = self.api.get(version, "v1")
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"samples.{self.group}"},
-            "spec": {
-                "group": self.group,
-                "scope": "Cluster" if self.is_cluster_scoped else "Namespaced",
-                "names": {"plural": "samples", "kind": "Sample", "singular": "sample", "listKind": "SampleList"},
-                "versions": [
-                    {
-                        "name": each,
-                        "served": True,
-                        "storage": each == stored,
-                        "subresources": {"status": {}},
-                        "schema": {"openAPIV3Schema": schema},
-                    }
-                    for each in served
-                ],
-            },
-        }
+        served = {"v1", *self.api.values()} if self.api.get(version) else {"v1"}
+        scope = "Cluster" if self.is_cluster_scoped else "Namespaced"
+        return crd_of(self.group, "Sample", *served, stored=self.api.get(version, "v1"), scope=scope, has_status=True)

@@ -19,7 +19,7 @@ from kube_runtime import (
     Resource,
     find_object,
 )
-from tests.kinds import CONFIG_MAPS, CRDS
+from tests.kinds import CONFIG_MAPS, CRDS, crd_of
 from tests.waiting import eventually
 
 
@@ -31,21 +31,10 @@ class Kind:
         self.group = f"g{uuid.uuid4().hex[:8]}.example.com"
 
     def crd(self, *, served: tuple[str, ...] = ("v1",), stored: str = "v1", scope: str = "Namespaced") -> JsonObject:
-        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"plants.{self.group}"},
-            "spec": {
-                "group": self.group,
-                "scope": scope,
-                "names": {"kind": "Plant", "listKind": "PlantList", "plural": "plants", "singular": "plant"},
-                "versions": [
-                    {"name": name, "served": name in served, "storage": name == stored, "schema": schema}
-                    for name in sorted({*served, stored})
-                ],
-            },
-        }
+        made = crd_of(self.group, "Plant", *served, stored=stored, scope=scope)
+        if not served:
+            made["spec"]["versions"][0]["served"] = False
+        return made
 
     async def define(self, **given: Any) -> None:
         document = self.crd(**given)

@@ -8,6 +8,7 @@ import pytest
 from kube_runtime import Applier, Client, InventoryEntry, JsonObject, KubernetesObject
 from kube_runtime import parse_objects as parsed
 from tests.integration.kube_runtime.things import as_text
+from tests.kinds import crd_of
 from tests.waiting import eventually
 
 Document = dict[str, Any]
@@ -67,19 +68,9 @@ SPEC = {
         "none": {"type": "string", "nullable": True},
     },
 }
-SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}}
-VERSIONS = [{"name": each, "served": True, "storage": each == "v1", "schema": SCHEMA} for each in ("v1", "v2")]
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "emptieds.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Cluster",
-        "names": {"kind": "Emptied", "plural": "emptieds", "shortNames": ["emptd"]},
-        "versions": VERSIONS,
-    },
-}
+SCHEMA = {"type": "object", "properties": {"spec": SPEC}}
+CRD = crd_of("example.com", "Emptied", "v1", "v2", scope="Cluster", schema=SCHEMA)
+CRD["spec"]["names"]["shortNames"] = ["emptd"]
 CUSTOM = document(
     "example.com/v1",
     "Emptied",
@@ -111,7 +102,7 @@ CHANGES: dict[str, tuple[Document, Document]] = {
     "variables": (DEPLOYMENT, of_container(env=None)),
     "tolerations": (DEPLOYMENT, {"spec": {"template": {"spec": {"tolerations": [], "nodeSelector": None}}}}),
     "ingress": (POLICY, {"spec": {"ingress": [], "podSelector": {"matchLabels": None}}}),
-    "versions": (CRD, {"spec": {"versions": VERSIONS[:1]}}),
+    "versions": (CRD, {"spec": {"versions": CRD["spec"]["versions"][:1]}}),
     "short names": (CRD, {"spec": {"names": {"shortNames": []}}}),
     "atomic list": (CUSTOM, {"spec": {"atomic": []}}),
     "item of an atomic list": (CUSTOM, {"spec": {"atomic": ["a"]}}),

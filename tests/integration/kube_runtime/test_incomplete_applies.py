@@ -8,7 +8,7 @@ import pytest_asyncio
 from kube_runtime import Applier, Client, JsonObject, Resource
 from kube_runtime import parse_objects as parsed
 from tests.integration.kube_runtime.things import as_text
-from tests.kinds import CONFIG_MAPS
+from tests.kinds import CONFIG_MAPS, crd_of
 from tests.waiting import eventually
 
 Document = dict[str, Any]
@@ -25,18 +25,7 @@ FIELDS = {
 }
 RULES = [{"rule": "!has(self.strict) || has(self.items)"}]
 SPEC = {"type": "object", "properties": FIELDS, "x-kubernetes-validations": RULES}
-SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}}
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"incompletes.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Incomplete", "plural": "incompletes"},
-        "versions": [{"name": "v1", "served": True, "storage": True, "schema": SCHEMA}],
-    },
-}
+CRD = crd_of(GROUP, "Incomplete", schema={"type": "object", "properties": {"spec": SPEC}})
 ADMISSION = "admissionregistration.k8s.io/v1"
 LABEL = "changed-by-a-policy"
 POLICY = {

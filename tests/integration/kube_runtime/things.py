@@ -3,6 +3,7 @@
 from typing import Any
 
 from kube_runtime import Resource, dump_yaml
+from tests.kinds import OPEN, crd_of
 
 GROUP = "things.example.com"
 THINGS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Thing", "things", namespaced=True)
@@ -10,27 +11,8 @@ THINGS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Thing", "thing
 
 def definition(plural: str = "things", kind: str = "Thing") -> dict[str, Any]:
     """Return the CustomResourceDefinition of Things, or of another kind just like it."""
-    open_object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    schema = {"type": "object", "properties": {"spec": open_object, "status": open_object}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": schema},
-                }
-            ],
-        },
-    }
+    schema = {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}
+    return crd_of(GROUP, kind, plural=plural, schema=schema, has_status=True)
 
 
 def thing(name: str, namespace: str | None = None, kind: str = "Thing", **spec: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from kube_runtime import ApiError, Client, NotFound, ServerUnavailable
 from lifecycle_manager_api import names
-from tests.kinds import CONFIG_MAPS, CRDS
+from tests.kinds import CONFIG_MAPS, CRDS, crd_of
 from tests.manifest_clusters import Modules
 from tests.modules import Document, config_map
 from tests.waiting import eventually, is_gone
@@ -16,28 +16,12 @@ GROUP = "conversion.example.com"
 SKR = names.SKR_NAMESPACE
 
 
-def version(name: str, *, storage: bool) -> Document:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return {"name": name, "served": True, "storage": storage, "schema": schema}
-
-
 def crd(storage: str) -> Document:
     """Return a CRD with two versions, of which one is stored."""
     config = {"service": {"name": "nobody", "namespace": SKR}}
     webhook = {"conversionReviewVersions": ["v1"], "clientConfig": config}
-    conversion = {"strategy": "Webhook", "webhook": webhook}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"roses.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": "roses", "singular": "rose", "kind": "Rose", "listKind": "RoseList"},
-            "versions": [version(each, storage=each == storage) for each in ("v1", "v2")],
-            "conversion": conversion,
-        },
-    }
+    made = crd_of(GROUP, "Rose", "v1", "v2", stored=storage)
+    return {**made, "spec": {**made["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
 
 
 async def stored_in_another_version(client: Client) -> None:

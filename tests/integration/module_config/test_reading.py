@@ -9,6 +9,7 @@ from kube_runtime import Applier, Client, Resource, ResponseInvalid, dump_yaml, 
 from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind
 from lifecycle_manager.module_config.reading import ModuleCr, find_all, find_some
 from lifecycle_manager.module_config.texts import with_text
+from tests.kinds import crd_of
 
 GROUP = "reading.example.com"
 TEAS: Resource[dict[str, Any]] = Resource.dynamic(GROUP, "v1", "Tea", "teas", namespaced=True)
@@ -23,23 +24,7 @@ def any_kind(_: Resource[dict[str, Any]]) -> None:
 
 
 def crd(kind: str, scope: str, versions: tuple[str, ...]) -> str:
-    plural = f"{kind.lower()}s"
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    return dump_yaml(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{GROUP}"},
-            "spec": {
-                "group": GROUP,
-                "scope": scope,
-                "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-                "versions": [
-                    {"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in versions
-                ],
-            },
-        }
-    )
+    return dump_yaml(crd_of(GROUP, kind, *versions, scope=scope))
 
 
 def is_refused(read: ModuleCr | None) -> bool:

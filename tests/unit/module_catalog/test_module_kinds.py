@@ -19,6 +19,7 @@ from lifecycle_manager.module_catalog.module_kinds import ModuleCrKind, ModuleKi
 from lifecycle_manager.module_sources.downloads import MAX_BYTES, DownloadFailed, Downloads
 from lifecycle_manager_api import ModuleTemplate
 from tests import builders
+from tests.kinds import crd_of
 from tests.serving import serving
 from tests.unit.kube_runtime.test_kubeconfigs_as_kubectl_reads_them import api_server, signed
 
@@ -72,20 +73,8 @@ def kinds(files: Files, tmp_path: Path) -> ModuleKinds:
     return ModuleKinds(Downloads(ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))).text)
 
 
-def crd(kind: str, *, scope: str = "Namespaced", versions: tuple[str, ...] = ("v1",), stored: str = "v1") -> str:
-    return dump_yaml(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{kind.lower()}s.example.com"},
-            "spec": {
-                "group": "example.com",
-                "scope": scope,
-                "names": {"kind": kind, "plural": f"{kind.lower()}s"},
-                "versions": [{"name": name, "served": True, "storage": name == stored} for name in versions],
-            },
-        }
-    )
+def crd(kind: str, *served: str, scope: str = "Namespaced") -> str:
+    return dump_yaml(crd_of("example.com", kind, *served, scope=scope))
 
 
 def template(link: str, content: bytes = b"", *, generation: int = 1) -> ModuleTemplate:
@@ -103,7 +92,7 @@ DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: operator}\
 
 
 async def test_kinds_are_those_of_the_crds_in_the_resources(files: Files, kinds: ModuleKinds) -> None:
-    text = "---\n".join((crd("Tea", versions=("v1alpha1", "v1"), stored="v1"), DEPLOYMENT, crd("Cup", scope="Cluster")))
+    text = "---\n".join((crd("Tea", "v1alpha1", "v1"), DEPLOYMENT, crd("Cup", scope="Cluster")))
     files.contents["manifest.yaml"] = text.encode()
     wanted = template(f"{files.base}/manifest.yaml", files.contents["manifest.yaml"])
     assert kinds.known(wanted) == ()

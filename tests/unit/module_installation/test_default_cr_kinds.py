@@ -6,28 +6,12 @@ import pytest
 
 from kube_runtime import ObjectKey, Resource
 from lifecycle_manager_api import names
+from tests.kinds import crd_of
 from tests.manifest_clusters import Modules
 from tests.unit.module_installation.test_controller import config_map
 from tests.unit.module_installation.test_policy import set_policy
 
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "teas.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Tea", "plural": "teas", "singular": "tea", "listKind": "TeaList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+CRD = crd_of("example.com", "Tea")
 TEA = {"apiVersion": "example.com/v1", "kind": "Tea", "metadata": {"name": "default"}, "status": {"state": "Ready"}}
 TEAS: Resource[dict[str, Any]] = Resource.dynamic("example.com", "v1", "Tea", "teas", namespaced=True)
 OTHER = ObjectKey(names.KCP_NAMESPACE, "demo-aaa")

@@ -6,29 +6,12 @@ import pytest
 
 from kube_runtime import Resource
 from lifecycle_manager_api import names
-from tests.kinds import CONFIG_MAPS, DEPLOYMENTS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, crd_of
 from tests.manifest_clusters import Modules
 from tests.modules import Document
 from tests.takeover_from_go.played import status_of
 
 GROUP, GATEWAYS = "kafka.example.com", "gateway.networking.k8s.io"
-
-
-def definition(kind: str, group: str = GROUP, *, plural: str = "", scope: str = "Namespaced") -> Document:
-    plural = plural or f"{kind.lower()}s"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [version],
-        },
-    }
 
 
 def resource(kind: str) -> Resource[Any]:
@@ -60,7 +43,7 @@ async def runs(world: Modules) -> None:
 async def test_object_that_a_controller_made_of_one_of_the_module_does_not_keep_it(world: Modules) -> None:
     """Whoever deletes it finds it there again, as long as its owner is there."""
     broker = {"apiVersion": f"{GROUP}/v1", "kind": "Broker", "metadata": {"name": "mine"}, "spec": {}}
-    await world.want([definition("Broker"), definition("PodSet"), broker, controller()])
+    await world.want([crd_of(GROUP, "Broker"), crd_of(GROUP, "PodSet"), broker, controller()])
     await world.reconcile()
     live = await world.skr.get(resource("Broker"), "mine", names.SKR_NAMESPACE)
     metadata = {"name": "made", "ownerReferences": [owner_of(live)], "finalizers": ["example.com/of-the-controller"]}
@@ -79,7 +62,7 @@ async def test_object_that_a_controller_made_of_one_of_the_module_does_not_keep_
 async def test_controller_keeps_what_it_made_until_it_has_cleaned_up(world: Modules, is_default: bool) -> None:
     """Such as the credentials by which it removes what is elsewhere: it says by a finalizer when it is done."""
     broker = {"apiVersion": f"{GROUP}/v1", "kind": "Broker", "metadata": {"name": "mine"}, "spec": {}}
-    objects = [definition("Broker"), controller()]
+    objects = [crd_of(GROUP, "Broker"), controller()]
     await world.want(objects if is_default else [*objects, broker], resource=broker if is_default else None)
     await world.reconcile()
     await runs(world)
@@ -102,7 +85,7 @@ def gateway_class() -> Document:
 
 async def test_custom_resource_of_a_group_of_kubernetes_goes_before_its_controller(world: Modules) -> None:
     """A finalizer that only the controller removes would keep the module for ever."""
-    crd = definition("GatewayClass", GATEWAYS, plural="gatewayclasses", scope="Cluster")
+    crd = crd_of(GATEWAYS, "GatewayClass", plural="gatewayclasses", scope="Cluster")
     await world.want([crd, gateway_class(), controller()])
     await world.reconcile()
     classes = Resource.dynamic(GATEWAYS, "v1", "GatewayClass", "gatewayclasses", namespaced=False)

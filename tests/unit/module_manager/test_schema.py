@@ -6,6 +6,7 @@ import pytest
 
 from kyma_module_manager.project.kinds import kind_violations
 from kyma_module_manager.project.schema import violations
+from tests.kinds import crd_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -83,10 +84,7 @@ def test_missing_spec_is_named() -> None:
 
 
 def crd(**field: Any) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {"field": field}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    spec = {"group": "g", "names": {"kind": "K", "plural": "ks"}, "scope": "Cluster", "versions": [version]}
-    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    return crd_of("g", "K", scope="Cluster", schema={"type": "object", "properties": {"field": field}})
 
 
 FIELD = "spec.versions[0].schema.openAPIV3Schema.properties.field"

@@ -28,7 +28,7 @@ from lifecycle_manager.sync_resource.changes import (
 from lifecycle_manager.sync_resource.rules import READINESS_SECONDS
 from lifecycle_manager_api import Kyma, SyncResource, find, names
 from tests import builders
-from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS
+from tests.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, crd_of
 from tests.modules import as_text
 from tests.unit.sync_resource.clusters import KCP, SKR, Syncing, has_modules
 from tests.waiting import eventually
@@ -290,17 +290,9 @@ OF_TELEMETRY = {
 
 async def crd_of_telemetry(world: Syncing) -> None:
     """Create a CRD as a Manifest of the module telemetry has applied it."""
-    spec = {
-        "group": "telemetry.example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Pipeline", "plural": "pipelines"},
-        "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-        ],
-    }
-    owner = {names.OWNED_BY: f"{KCP}/demo-telemetry"}
-    metadata = {"name": CRD_NAME, "labels": OF_TELEMETRY, "annotations": owner}
-    await world.skr.create(CRDS, {"metadata": metadata, "spec": spec}, field_manager="test")
+    metadata = {"name": CRD_NAME, "labels": OF_TELEMETRY, "annotations": {names.OWNED_BY: f"{KCP}/demo-telemetry"}}
+    crd = {**crd_of("telemetry.example.com", "Pipeline"), "metadata": metadata}
+    await world.skr.create(CRDS, crd, field_manager="test")
 
 
 async def test_annotation_of_a_module_manager_deletes_nothing_of_another_module(world: Syncing) -> None:

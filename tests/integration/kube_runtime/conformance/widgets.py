@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.kinds import OPEN, crd_of
+
 GROUP = "conformance.example.com"
 WIDGETS = f"/apis/{GROUP}/v1/namespaces/{{ns}}/widgets"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -31,7 +33,7 @@ _SPEC: dict[str, Any] = {
         "options": {"type": "object", "additionalProperties": _TEXT},
         "port": {"x-kubernetes-int-or-string": True},
         "maybe": {"type": "string", "nullable": True},
-        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "free": OPEN,
     },
 }
 _CONDITIONS = {
@@ -45,24 +47,7 @@ _STATUS = {"type": "object", "properties": {"phase": _TEXT, "conditions": _CONDI
 
 def definition(plural: str = "widgets", kind: str = "Widget", scope: str = "Namespaced") -> dict[str, Any]:
     schema = {"type": "object", "required": ["spec"], "properties": {"spec": _SPEC, "status": _STATUS}}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": scope,
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"},
-            "versions": [version],
-        },
-    }
+    return crd_of(GROUP, kind, plural=plural, scope=scope, schema=schema, has_status=True)
 
 
 def widget(called: str | None, **spec: Any) -> dict[str, Any]:
