@@ -46,9 +46,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from searching what was collected here: a fifth of the time of the unit tests."""
+    """Keep the garbage collector from searching what was collected here: a fifth of the time of the unit tests.
+
+    It searches what the tests make after each 50,000 objects, by default after 700: 2 to 8 % of their time.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 class GroupsAndFiles(LoadGroupScheduling):
