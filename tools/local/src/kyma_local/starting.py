@@ -33,7 +33,7 @@ async def start_server(
 
     try:
         async with asyncio.timeout(within):
-            await eventually(ready_or_ended, every=0.05)
+            await eventually(ready_or_ended, every=0.15)  # a question costs a server that starts some milliseconds
     except TimeoutError:
         await child.kill()
         raise _failure(child, f"was not ready within {within:g} s") from None
