@@ -34,6 +34,8 @@ from tests.node_agent.containers import ACCOUNT, Process, process_of
 from tests.node_agent.environment import NODE, POD_IP, JsonObject
 
 POLL_SECONDS = 0.1
+PROBE_INTERVAL_SECONDS = 0.5
+"""Between probes of what is ready: each costs the program and its probe some milliseconds."""
 # A process that stalls with its machine is slow, but ready; one that has ended refuses at once.
 PROBE_SECONDS = 10.0
 T = TypeVar("T")
@@ -139,11 +141,11 @@ class PodRun:
                     failures = 0 if await _succeeds(client, liveness, process) else failures + 1
                     if failures >= liveness.get("failureThreshold", 3):
                         return
-                await self._pause()
+                await self._pause(PROBE_INTERVAL_SECONDS if self.ready else POLL_SECONDS)
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float = POLL_SECONDS) -> None:
         try:
-            async with asyncio.timeout(POLL_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self.stopping.wait()
         except TimeoutError:
             pass
