@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 MAX_BYTES = 64 * 1024 * 1024
+WITHOUT_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of plain HTTP: each would load all CAs of the machine, which takes 20 ms. It trusts none."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -12,6 +12,7 @@ import httpx
 from kyma_local.processes import ChildProcess
 from kyma_local.starting import start_server
 from tests.klm import KLM
+from tests.serving import WITHOUT_TLS
 
 
 @dataclass(eq=False)
@@ -52,7 +53,7 @@ class OurLifecycleManager:
 
     async def readiness(self) -> tuple[int, str]:
         """Return what it answers at /readyz."""
-        async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+        async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False, timeout=10) as client:
             answer = await client.get(f"http://{self.options['health_probe_bind_address']}/readyz")
         return answer.status_code, answer.text
 

@@ -51,6 +51,7 @@ from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.kinds import CRDS
 from tests.node_agent.agent import NodeAgent
 from tests.node_agent.pod import PodRun
+from tests.serving import WITHOUT_TLS
 from tests.waiting import eventually
 from tools.images.within import unpack
 
@@ -402,7 +403,7 @@ async def _metrics_of(run: PodRun) -> list[Metric]:
     if run.process is None:
         return []
     with suppress(httpx.HTTPError):
-        async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_SECONDS) as client:
+        async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False, timeout=TIMEOUT_SECONDS) as client:
             answer = await client.get(f"http://127.0.0.1:{run.process.port('metrics')}/metrics")
             return list(text_string_to_metric_families(answer.text))
     return []

@@ -10,6 +10,7 @@ from kyma_demo import processes
 from kyma_demo.programs import Programs
 from kyma_local.ports import free_port
 from kyma_local.processes import ChildProcess
+from tests.serving import WITHOUT_TLS
 from tests.waiting import eventually
 
 MANAGER = "lifecycle-manager"
@@ -54,7 +55,7 @@ class Manager:
 
     async def metrics(self) -> dict[str, float]:
         """Return the samples, by name and labels."""
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False, timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{self.metrics_port}/metrics")
         lines = [line.rpartition(" ") for line in answer.text.splitlines() if not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}

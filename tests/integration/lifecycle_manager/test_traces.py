@@ -17,6 +17,7 @@ from tests.integration.lifecycle_manager.event_path import is_watcher_ready
 from tests.integration.lifecycle_manager.programs import MANAGER, Manager, manager_with, with_options
 from tests.klm import run_klm
 from tests.otlp import Collector, ReceivedSpan, collector
+from tests.serving import WITHOUT_TLS
 from tests.waiting import eventually
 
 WATCHER, MODULE_MANAGER = "skr-watcher", "module-manager"
@@ -130,7 +131,7 @@ async def test_latency_of_a_change_names_its_trace_for_who_accepts_open_metrics(
     url = f"http://127.0.0.1:{traced.manager.metrics_port}/metrics"
 
     async def exemplars() -> set[tuple[str, str]] | None:
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False, timeout=60) as client:
             answer = await client.get(url, headers={"Accept": "application/openmetrics-text;version=1.0.0"})
         families = text_string_to_metric_families(answer.text)  # type: ignore[no-untyped-call]
         samples = [each for family in families for each in family.samples if each.exemplar]

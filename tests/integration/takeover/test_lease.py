@@ -9,6 +9,7 @@ from kube_runtime import Manager
 from kyma_takeover.lease import LEASE, LEASES, FormerVersionRuns
 from lifecycle_manager.contract.resources import SECRETS
 from tests.integration.takeover.conftest import KCP, Takeover
+from tests.serving import WITHOUT_TLS
 from tests.waiting import eventually
 
 
@@ -20,7 +21,7 @@ async def renew(world: Takeover, holder: str = "klm-controller-manager-0_1f6f9a3
 
 
 async def readiness(manager: Manager) -> tuple[int, str]:
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(verify=WITHOUT_TLS, trust_env=False, timeout=60) as client:
         answer = await client.get(f"http://127.0.0.1:{manager.probe_ports[0]}/readyz")
     return answer.status_code, answer.text
 
