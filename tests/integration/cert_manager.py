@@ -103,7 +103,7 @@ async def looking_at_all(
                     await issue(certificate)
                 except (Conflict, NotFound, AlreadyExists):
                     continue
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.25)
 
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(work())

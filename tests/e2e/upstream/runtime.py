@@ -16,7 +16,8 @@ from tests.kinds import PODS, SERVICE_ACCOUNTS
 
 Document = dict[str, Any]
 SKR = names.SKR_NAMESPACE
-INTERVAL_SECONDS = 0.1
+INTERVAL_SECONDS = 0.25
+"""Each time some six requests are sent."""
 WORKLOADS: dict[str, Resource[Document]] = {
     kind: Resource.dynamic("apps", "v1", kind, plural, namespaced=True)
     for kind, plural in (("Deployment", "deployments"), ("StatefulSet", "statefulsets"))

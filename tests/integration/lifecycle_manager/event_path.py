@@ -114,7 +114,7 @@ async def kubelet(environment: Environment) -> AsyncGenerator[Path, None]:
             if secret.metadata.resource_version != version:
                 project(secret, mount)
                 version = secret.metadata.resource_version
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.25)
 
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(follow())
