@@ -22,20 +22,22 @@ async def eventually(
 async def eventually(condition: Callable[[], Any], *, within: float = 60.0, what: str = "", every: float = 0.02) -> Any:
     """Return the condition's first truthy value. Raises AssertionError, with the last value, at the deadline.
 
-    What takes long is asked less often, down to every 0.1 s: asking a server 50 times a second costs it more than it
-    does otherwise.
+    What takes long is asked less often, a server down to every 0.25 s: asking it 50 times a second costs it more than
+    it does otherwise.
     """
     began = time.monotonic()
     deadline = began + within
     while True:
         outcome = condition()
-        value = await outcome if inspect.isawaitable(outcome) else outcome
+        is_asked = inspect.isawaitable(outcome)
+        value = await outcome if is_asked else outcome
         if value:
             return value
         if time.monotonic() > deadline:
             subject = what or getattr(condition, "__name__", "the condition")
             raise AssertionError(f"{subject} did not come true within {within} s; last value: {value!r}")
-        await asyncio.sleep(max(every, min(0.1, (time.monotonic() - began) / 10)))
+        longest, share = (0.25, 5) if is_asked else (0.1, 10)
+        await asyncio.sleep(max(every, min(longest, (time.monotonic() - began) / share)))
 
 
 async def consistently(
