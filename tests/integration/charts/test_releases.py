@@ -4,7 +4,6 @@ import asyncio
 import base64
 import itertools
 import re
-import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -28,17 +27,11 @@ from kyma_module_manager.controller import LEADER
 from kyma_module_manager.rights import lease_namespace_of
 from lifecycle_manager.contract.resources import (
     KYMAS,
-    MANIFESTS,
-    MODULE_CONFIGS,
-    MODULE_RELEASE_METAS,
-    MODULE_TEMPLATES,
     SECRETS,
     SYNC_RESOURCES,
-    WATCHERS,
 )
-from lifecycle_manager_api import as_document, names
+from lifecycle_manager_api import names
 from lifecycle_manager_api.crds import all_crds
-from tests import builders
 from tests.integration.charts.clusters import HelmClusters
 from tests.integration.charts.helm import (
     LIFECYCLE_MANAGER,
@@ -47,24 +40,13 @@ from tests.integration.charts.helm import (
     WAYS,
     expressions_in,
 )
-from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.kinds import CRDS
 from tests.node_agent.agent import NodeAgent
 from tests.node_agent.pod import PodRun
 from tests.serving import WITHOUT_TLS
 from tests.waiting import eventually
-from tools.images.within import unpack
 
 PARTS = ("configmaps", "deployments.apps", "networkpolicies.networking.k8s.io", "services", "serviceaccounts")
-STORED: tuple[Resource[Any], ...] = (
-    KYMAS,
-    MANIFESTS,
-    MODULE_CONFIGS,
-    MODULE_RELEASE_METAS,
-    MODULE_TEMPLATES,
-    SYNC_RESOURCES,
-    WATCHERS,
-)
 METRIC_NAMES = re.compile(r"\b(?:lifecycle_mgr|controller_runtime|workqueue|kube_runtime|rest_client)_\w+")
 WITHOUT_SAMPLES = frozenset(
     {
@@ -200,30 +182,6 @@ async def test_alerts_and_dashboards_use_metrics_that_the_running_program_has(wo
     for expression, metrics in metrics_by_expression.items():
         if all(samples[name] for name in metrics):
             assert _labels_in(expression) <= FROM_PROMETHEUS.union(*(samples[name] for name in metrics)), expression
-
-
-async def test_upgrade_from_the_chart_of_the_previous_commit_keeps_all_objects(
-    world: HelmClusters, tmp_path: Path
-) -> None:
-    previous = _previous_chart(tmp_path)
-    await world.install_lifecycle_manager(command="upgrade", chart=previous)
-    await world.walkthrough.change_volume("210Gi")
-    documents: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
-        (WATCHERS, watcher("red")),
-        (MANIFESTS, as_document(builders.manifest("nothing", kyma="nobody"))),
-    )
-    for resource, document in documents:
-        document["metadata"] = {key: document["metadata"][key] for key in ("name", "namespace")}
-        name = document["metadata"]["name"]
-        await world.kcp.apply(resource, name, document, names.KCP_NAMESPACE, field_manager="test")
-    before = await _stored(world)
-    assert all(before.values()), "a kind has no objects"
-
-    await world.install_lifecycle_manager(command="upgrade")
-    assert await _stored(world) == before
-    await world.walkthrough.change_volume("220Gi")
-    for resource, document in documents:
-        await world.kcp.delete(resource, document["metadata"]["name"], names.KCP_NAMESPACE)
 
 
 async def test_watcher_installed_by_hand_delivers_with_a_certificate_of_the_control_plane(world: HelmClusters) -> None:
@@ -368,17 +326,6 @@ def _replaced(world: HelmClusters, gone: PodRun) -> bool:
     return gone not in runs and [run.ready for run in runs] == [True, True]
 
 
-async def _stored(world: HelmClusters) -> dict[str, dict[str, tuple[str, bytes]]]:
-    """Return uid and spec of every object of each kind, read as its type."""
-    return {
-        resource.kind: {
-            each.metadata.name: (each.metadata.uid, msgspec.json.encode(each.spec))
-            for each in (await world.kcp.list(resource, names.KCP_NAMESPACE)).items
-        }
-        for resource in STORED
-    }
-
-
 async def _leader_of(world: HelmClusters, group: str, *, replicas: int) -> str:
     """Return the identity of the member that leads a group; empty while it has fewer members than replicas."""
     namespace = lease_namespace_of("cloud-resources")
@@ -429,21 +376,3 @@ async def _objects_of(world: HelmClusters, namespace: str, selector: str | None 
 
 def _text_of_runbooks() -> str:
     return "".join(path.read_text() for path in Path("docs/runbooks").iterdir())
-
-
-def _previous_chart(folder: Path) -> Path:
-    """Return the chart before the last commit that changed it."""
-    path = f"charts/{LIFECYCLE_MANAGER.name}"
-    log = subprocess.run(
-        ["git", "rev-list", "--first-parent", "-n2", "HEAD", "--", path], capture_output=True, text=True, check=False
-    )
-    commits = log.stdout.split()
-    if len(commits) < 2:
-        pytest.skip("this checkout has no earlier commit of the chart")
-    packed = folder / "chart.tar"
-    subprocess.run(["git", "archive", f"--output={packed}", commits[1], path], check=True)
-    unpack(packed, folder)
-    chart = folder / path
-    if not (chart / "Chart.yaml").exists():
-        pytest.skip("the previous commit has no chart yet")
-    return chart

@@ -9,11 +9,21 @@ import pytest
 from kube_runtime import Resource
 from kyma_demo.object_watcher import CONFIG_MAPS
 from kyma_demo.user import INFRASTRUCTURES
-from lifecycle_manager.contract.resources import KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES
+from lifecycle_manager.contract.resources import (
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
 from lifecycle_manager.process.crd_installation import apply_objects
-from lifecycle_manager_api import names
+from lifecycle_manager_api import as_document, names
+from tests import builders
 from tests.integration.charts.clusters import HelmClusters
 from tests.integration.compatibility.conftest import PRESENT, Fleet, Version
+from tests.integration.lifecycle_manager.test_watcher_resources import watcher
 from tests.klm import run_klm, run_klm_process
 from tests.users import at_work
 from tests.waiting import eventually
@@ -22,7 +32,15 @@ USERS = 2
 PAUSE = 0.1  # without it they take all of the machine from the releases that are installed meanwhile
 WITHIN = 60.0
 pytestmark = pytest.mark.timeout(900)  # releases are installed again and again: two minutes, and more on a busy machine
-IN_KCP: tuple[Resource[Any], ...] = (KYMAS, MANIFESTS, MODULE_CONFIGS, SYNC_RESOURCES)
+IN_KCP: tuple[Resource[Any], ...] = (
+    KYMAS,
+    MANIFESTS,
+    MODULE_CONFIGS,
+    MODULE_RELEASE_METAS,
+    MODULE_TEMPLATES,
+    SYNC_RESOURCES,
+    WATCHERS,
+)
 IN_SKR: tuple[Resource[Any], ...] = (INFRASTRUCTURES, CONFIG_MAPS)
 READING = (
     ("get", "kymas"),
@@ -38,8 +56,10 @@ async def test_no_change_is_lost_and_klm_reads_all_while_upgraded_and_rolled_bac
     fleet: Fleet, record_property: Callable[[str, object], None]
 ) -> None:
     former, world = fleet.former, fleet.world
+    await _add_kinds_that_nobody_uses(world)
     async with at_work(world.walkthrough, within=WITHIN, users=USERS, pause=PAUSE) as users:
         before = await _uids(fleet)
+        assert {kind for kind, _ in before} >= {each.kind for each in IN_KCP}
         await apply_objects(world.kcp, PRESENT.crds)
         await world.offer_the_module()
         await fleet.install_lifecycle_manager(PRESENT, "--take-ownership")
@@ -63,6 +83,18 @@ async def test_change_is_in_force_with_one_part_former(fleet: Fleet, part: str) 
     await fleet.run(crds=PRESENT, **parts)
     async with at_work(fleet.world.walkthrough, within=WITHIN, users=USERS, pause=PAUSE):
         pass
+
+
+async def _add_kinds_that_nobody_uses(world: HelmClusters) -> None:
+    """Add an object of each kind of which the demo has none."""
+    documents: tuple[tuple[Resource[Any], dict[str, Any]], ...] = (
+        (WATCHERS, watcher("red")),
+        (MANIFESTS, as_document(builders.manifest("nothing", kyma="nobody"))),
+    )
+    for resource, document in documents:
+        name = document["metadata"]["name"]
+        content = {**document, "metadata": {"name": name}}
+        await world.kcp.apply(resource, name, content, names.KCP_NAMESPACE, field_manager="test")
 
 
 async def _assert_klm_reads_the_control_plane(version: Version, world: HelmClusters) -> None:
