@@ -19,10 +19,6 @@ ROLLOUT_SECONDS = 200.0
 DNS_SECONDS = 60.0
 FAULT_SECONDS = 120.0
 TAKE_MEMORY = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); print(len(b'x' * 2**31))"
-FILL_CACHE = """
-import os
-os.posix_fallocate(os.open('/var/cache/lifecycle-manager/full', os.O_CREAT | os.O_WRONLY), 0, 5 * 2**29)
-"""
 NOT_PULLED = {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"}
 COREDNS = ("--namespace=kube-system", "scale", "deployment/coredns")
 
@@ -76,16 +72,6 @@ async def exhaust_memory_of_watcher(world: NodeClusters) -> None:
     await eventually(killed, what="the Watcher after an OOM kill", within=FAULT_SECONDS)
 
 
-async def fill_layer_cache(world: NodeClusters) -> None:
-    """Fill the volume of the layer cache above its limit, for which the kubelet evicts the Pod."""
-    group = world.pods.groups[0]
-    pod, *_ = await group.pods()
-    name = pod["metadata"]["name"]
-    execute = (f"--namespace={group.namespace}", "exec", name, "--", "python3", "-c", FILL_CACHE)
-    await kubectl(world.clusters.kcp.admin_kubeconfig, *execute)
-    await _replaced(group, name)
-
-
 async def upgrade_to_missing_image(world: NodeClusters) -> None:
     """Upgrade the Lifecycle Manager to an image that is nowhere, and roll it back."""
     helm, arguments = world.pods.helm, world.pods.lifecycle_manager_arguments()
@@ -127,7 +113,6 @@ FAULTS: tuple[Fault, ...] = (
     evict_watcher,
     evict_lifecycle_manager,
     exhaust_memory_of_watcher,
-    fill_layer_cache,
     upgrade_to_missing_image,
     stop_dns,
 )

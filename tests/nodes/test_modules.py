@@ -4,36 +4,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest_asyncio
 
 from kube_runtime import dump_yaml
 from kyma_demo import names as demo_names
-from kyma_demo.pods import LIFECYCLE_MANAGER
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS, MANIFESTS
 from lifecycle_manager.process.crd_installation import apply_objects
 from lifecycle_manager_api import Manifest, State, names
 from tests.integration.lifecycle_manager.catalog_entries import put_in_catalog, release, template
 from tests.kinds import crd_of
 from tests.modules import ANY_MODULE
-from tests.nodes.clusters import NodeClusters, is_ready, kubectl, pods_of
+from tests.nodes.clusters import NodeClusters, is_ready, pods_of
 from tests.nodes.registry import PrivateRegistry, private_registry
 from tests.waiting import eventually, is_gone
 
 MODULE, OPERATOR, GROUP = "keda", "keda-manager", "operator.kyma-project.io"
-OLD, NEW, BROKEN, FIXED, OTHER = "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0"
+OLD, NEW, BROKEN, FIXED = "1.0.0", "1.1.0", "1.2.0", "1.3.0"
 SECONDS = 90.0
 SKR = names.SKR_NAMESPACE
-FULL = "No space left on device"
-FILL = """
-import os
-file = os.open('/var/cache/lifecycle-manager/full', os.O_CREAT | os.O_WRONLY)
-try:
-    while True:
-        os.write(file, bytes(4096))
-except OSError as error:
-    print(error.strerror)
-"""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -72,43 +60,6 @@ async def test_module_from_a_private_registry_comes_is_upgraded_and_goes(
     await _running(world, FIXED)
 
     await _removed(world)
-
-
-async def test_module_is_installed_while_the_disk_of_the_layer_cache_is_full(
-    world: NodeClusters, registry: PrivateRegistry
-) -> None:
-    await _have_cache(world, {"medium": "Memory", "sizeLimit": "1Mi"})
-    group = world.pods.groups[0]
-    kubeconfig, of_pods = world.clusters.kcp.admin_kubeconfig, f"--namespace={group.namespace}"
-    pods = [pod["metadata"]["name"] for pod in await group.pods()]
-    for pod in pods:
-        assert FULL in await kubectl(kubeconfig, of_pods, "exec", pod, "--", "python3", "-c", FILL)
-    await apply_objects(world.skr, ANY_MODULE)
-    image = (await pods_of(world.skr, SKR, "skr-webhook"))[0]["spec"]["containers"][0]["image"]
-    await registry.put_with_login(world, await _entry(registry, OTHER, image))
-    await put_in_catalog(world.kcp, release(MODULE, regular=OTHER))
-    await world.walkthrough.set_modules([{"name": demo_names.MODULE, "managed": True}, {"name": MODULE}])
-    await _manifest(world, State.READY, OTHER)
-    await _running(world, OTHER)
-    logs = [await kubectl(kubeconfig, of_pods, "logs", pod) for pod in pods]
-    assert any("layer not cached" in line and FULL in line for each in logs for line in each.splitlines())
-    await _removed(world)
-    await _have_cache(world, {"medium": "", "sizeLimit": "2Gi"})
-
-
-async def _have_cache(world: NodeClusters, volume: dict[str, str]) -> None:
-    """Give the Lifecycle Manager another volume for its layers."""
-    group, kubeconfig = world.pods.groups[0], world.clusters.kcp.admin_kubeconfig
-    volumes = {"volumes": [{"name": "cache", "emptyDir": volume}]}
-    patch = msgspec.json.encode({"spec": {"template": {"spec": volumes}}}).decode()
-    deployment = (f"--namespace={group.namespace}", f"deployment/{LIFECYCLE_MANAGER}")
-    await kubectl(kubeconfig, "patch", *deployment, "--patch", patch)
-    await kubectl(kubeconfig, "rollout", "status", *deployment, within=2 * SECONDS)
-
-    async def alone() -> bool:
-        return len(await group.pods()) == 2 and await group.is_ready()
-
-    await eventually(alone, what="the Lifecycle Manager with that volume", within=SECONDS)
 
 
 async def _removed(world: NodeClusters) -> None:
