@@ -68,19 +68,22 @@ class KymaDeletion:
         if seen is None:
             return Result()
         async with Request(key, state, causes) as request:
-            for _ in range(MAX_STEPS):
-                step = plan_deletion(seen)
-                if isinstance(step, DeletionDone):
-                    break
-                seen = await self._taken(request, seen, step)
-            else:
-                raise TooManySteps(f"not deleted after {MAX_STEPS} steps; the last was {step!r}")
-        state.repeats = step.repeats
-        if step.status is not None:
-            await self.writes.write_status(seen.kyma, step.status)
-        if step.error is not None:
-            raise step.error
-        return Result(step.requeue_after, step.reasons)
+            end = await self._take_steps(request, seen)
+        state.repeats = end.repeats
+        if end.status is not None:
+            await self.writes.write_status(seen.kyma, end.status)
+        if end.error is not None:
+            raise end.error
+        return Result(end.requeue_after, end.reasons)
+
+    async def _take_steps(self, request: KymaRequest, seen: KymaSnapshot) -> DeletionDone:
+        """Take steps until one of them is the end, in the order that `plan_deletion` states."""
+        for _ in range(MAX_STEPS):
+            step = plan_deletion(seen)
+            if isinstance(step, DeletionDone):
+                return step
+            seen = await self._taken(request, seen, step)
+        raise TooManySteps(f"not deleted after {MAX_STEPS} steps; the next would be {plan_deletion(seen)!r}")
 
     async def _taken(self, request: KymaRequest, seen: KymaSnapshot, step: DeletionStep) -> KymaSnapshot:
         """Take a step; the next one is planned from its outcome, also where it failed."""
