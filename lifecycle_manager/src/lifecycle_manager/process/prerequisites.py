@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from kube_runtime import Client, Forbidden, KindUnknown, KubeError, NotFound
 from lifecycle_manager.contract.resources import NAMESPACES
+from lifecycle_manager_api.conditions import listed
 from lifecycle_manager_api.crds import all_crds
 
 SHOWN = 3  # the rest is missing for the same reason
@@ -29,11 +30,10 @@ async def require_installed(kcp: Client, namespaces: Iterable[str]) -> None:
     except (KubeError, TimeoutError):
         return
     if missing:
-        shown = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
         raise NotInstalled(
-            f"{kcp.server} has no {shown}: install the chart lifecycle-manager there, which brings them (for a test "
-            "kubectl create namespace, and klm crds --kubeconfig FILE), choose another control plane with "
-            "--kubeconfig, or begin with klm playground"
+            f"{kcp.server} has no {listed(missing, SHOWN)}: install the chart lifecycle-manager there, which brings "
+            "them (for a test kubectl create namespace, and klm crds --kubeconfig FILE), choose another control plane "
+            "with --kubeconfig, or begin with klm playground"
         )
 
 
