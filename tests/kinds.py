@@ -67,7 +67,7 @@ def crd_of(
     schema: dict[str, Any] = OPEN,
     has_status: bool = False,
 ) -> dict[str, Any]:
-    """Return the CustomResourceDefinition of a kind, served in one version unless told otherwise."""
+    """Return the CustomResourceDefinition of a kind, which is served in these versions, or in the stored one."""
     plural = plural or f"{kind.lower()}s"
     served = served or (stored,)
     version = {"schema": {"openAPIV3Schema": schema}} | ({"subresources": {"status": {}}} if has_status else {})

@@ -49,7 +49,7 @@ async def token(direct: Client, namespace: str) -> str:
 async def client_with(
     servers: Servers, user: dict[str, Any], server: str = "", options: ClientOptions = LONG_TIMEOUTS
 ) -> AsyncIterator[Client]:
-    """Give a client of that user, directly to the API server unless told otherwise."""
+    """Return a client of that user, for the API server where no other address is given."""
     ca = base64.b64encode(servers.cluster.ca.certificate_pem).decode()
     cluster: dict[str, Any] = {"server": server or servers.cluster.server}
     cluster |= {} if server else {"certificate-authority-data": ca}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from kube_runtime import Resource
@@ -41,6 +42,7 @@ IN_KCP: tuple[Resource[Any], ...] = (
     SYNC_RESOURCES,
     WATCHERS,
 )
+EDITED_BY_NOBODY: tuple[Resource[Any], ...] = (KYMAS, MANIFESTS, WATCHERS)
 IN_SKR: tuple[Resource[Any], ...] = (INFRASTRUCTURES, CONFIG_MAPS)
 READING = (
     ("get", "kymas"),
@@ -60,11 +62,13 @@ async def test_no_change_is_lost_and_klm_reads_all_while_upgraded_and_rolled_bac
     async with at_work(world.walkthrough, within=WITHIN, users=USERS, pause=PAUSE) as users:
         before = await _uids(fleet)
         assert {kind for kind, _ in before} >= {each.kind for each in IN_KCP}
+        specs = await _specs_that_nobody_edits(world)
         await apply_objects(world.kcp, PRESENT.crds)
         await world.offer_the_module()
         await fleet.install_lifecycle_manager(PRESENT, "--take-ownership")
         await fleet.install_module_manager(PRESENT)
         await fleet.wait_for(PRESENT, PRESENT, PRESENT)
+        assert await _specs_that_nobody_edits(world) == specs
     await _assert_klm_reads_the_control_plane(former, world)
     async with at_work(world.walkthrough, within=WITHIN, users=USERS, pause=PAUSE) as users_after:
         for release in ("cloud-resources", "lifecycle-manager"):
@@ -95,6 +99,16 @@ async def _add_kinds_that_nobody_uses(world: HelmClusters) -> None:
         name = document["metadata"]["name"]
         content = {**document, "metadata": {"name": name}}
         await world.kcp.apply(resource, name, content, names.KCP_NAMESPACE, field_manager="test")
+
+
+async def _specs_that_nobody_edits(world: HelmClusters) -> dict[str, dict[str, bytes]]:
+    return {
+        resource.kind: {
+            each.metadata.name: msgspec.json.encode(each.spec)
+            for each in (await world.kcp.list(resource, names.KCP_NAMESPACE)).items
+        }
+        for resource in EDITED_BY_NOBODY
+    }
 
 
 async def _assert_klm_reads_the_control_plane(version: Version, world: HelmClusters) -> None:
