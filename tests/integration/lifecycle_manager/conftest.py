@@ -67,22 +67,17 @@ async def walkthrough(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator
     """
     folder = tmp_path_factory.mktemp("environment")
     with pytest.MonkeyPatch.context() as variables:
-        variables.setenv("KLM_SYNC_RESOURCE_REQUEUE_SUCCESS_INTERVAL", "3s")  # for tests of drift
-        variables.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "2s")
+        variables.setenv("KLM_MANIFEST_REQUEUE_SUCCESS_INTERVAL", "2s")  # for tests of drift
         variables.setenv("KLM_MANIFEST_REQUEUE_BUSY_INTERVAL", "0.2s")
         variables.setenv("SSL_CERT_FILE", str(write_ca(folder)))
         variables.setenv("KLM_WATCHER_SILENCE", "12s")
-        variables.setenv("KLM_WATCHER_REQUEUE_SUCCESS_INTERVAL", "3s")
         variables.setenv("KLM_WATCHER_CANARY_INTERVAL", "2s")
         variables.setenv("KLM_WATCHER_CANARY_TIMEOUT", "10s")
         variables.setenv("KLM_MODULE_UPGRADE_ROLLOUT_MAX_DELAY", "0s")
         variables.setenv("KLM_SKR_UNREACHABLE_GRACE", "1s")
         variables.setenv("KLM_SELF_SIGNED_CA_ROTATION_GRACE", "3s")
         variables.setenv("KLM_LEADER_ELECTION_LEASE_DURATION", "15s")
-        variables.setenv("KLM_LEADER_ELECTION_RENEW_DEADLINE", "12s")
-        variables.setenv("KLM_LEADER_ELECTION_RETRY_PERIOD", "0.4s")
         variables.setenv("KLM_KYMA_REQUEUE_SUCCESS_INTERVAL", "30s")
-        variables.setenv("KLM_MODULE_CONFIG_REQUEUE_SUCCESS_INTERVAL", "30s")
         variables.setenv("HEARTBEAT_SECONDS", "0.5")
         async with _set_up(folder) as walkthrough:
             yield walkthrough

