@@ -20,10 +20,12 @@ from kube_runtime.client.kubeconfig import (
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
 from kube_runtime.client.reading import Reader, document_in, target_of
+from kube_runtime.client.removed_versions import removed_version, renaming
 from kube_runtime.client.transport import ServerResponse
 from kube_runtime.exceptions import (
     ApiError,
     ClusterUnreachable,
+    ServerUnavailable,
 )
 from kube_runtime.resource import JsonObject, Resource
 
@@ -192,7 +194,10 @@ class Client(Reader):
         dry_run: bool = False,
         subresource: str | None = None,
     ) -> ServerResponse:
-        """Apply as `apply` does, and return the object undecoded; the code is 201 where it is new."""
+        """Apply as `apply` does, and return the object undecoded; the code is 201 where it is new.
+
+        Owners of its fields in a version that its kind no longer has are first moved to the present one.
+        """
         query = {
             "fieldManager": field_manager,
             "fieldValidation": _NO_SECOND_PARSE,
@@ -201,6 +206,17 @@ class Client(Reader):
         }
         target = target_of(resource.path(namespace, name, subresource), query)
         body = _as_yaml(_encode(resource, document, name))
+        try:
+            return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
+        except ServerUnavailable as refusal:
+            if dry_run or not (removed := removed_version(refusal)):
+                raise
+            kind = (resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
+            plain = Resource.dynamic(*kind)
+            patch = renaming(await self.get(plain, name, namespace), removed, resource.api_version)
+            if patch is None:
+                raise
+        await self.merge_patch(plain, name, patch, namespace, subresource=subresource, field_manager=field_manager)
         return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
 
     async def merge_patch(
