@@ -8,7 +8,7 @@ import pytest_asyncio
 from kube_runtime import Applier, Client, JsonObject, Resource
 from kube_runtime import parse_objects as parsed
 from tests.integration.kube_runtime.things import as_text
-from tests.kinds import CONFIG_MAPS, crd_of
+from tests.kinds import CONFIG_MAPS, OPEN, crd_of
 from tests.waiting import eventually
 
 Document = dict[str, Any]
@@ -140,17 +140,31 @@ async def test_null_that_somebody_removed_is_back_after_a_restart(
     assert done.live["spec"] == before["spec"] == {"text": "x", "none": None}
 
 
-async def test_fields_of_a_user_stay_where_a_server_makes_a_null_of_an_empty_map(
+async def test_map_that_becomes_empty_is_empty_and_takes_nothing_of_a_user(
     client: Client, namespace: str, applier: Applier
 ) -> None:
-    """It refuses the null, whatever others have beside it."""
-    await applied(applier, incomplete(namespace, map={"a": "b"}))
-    edited = await client.merge_patch(KINDS, "some", {"spec": {"text": "of a user"}}, namespace, field_manager="user")
+    """A server makes a null of it, and refuses that."""
+    await applied(applier, incomplete(namespace, map={"a": "b", "c.d/e": "f"}))
+    await client.merge_patch(KINDS, "some", {"spec": {"text": "of a user"}}, namespace, field_manager="user")
 
-    assert (await applier.apply(parsed(as_text(incomplete(namespace, map={}))))).failed
+    live = await applied(applier, incomplete(namespace, map={}))
 
-    live = await client.get(KINDS, "some", namespace)
-    assert live["metadata"]["resourceVersion"] == edited["metadata"]["resourceVersion"]
+    assert live["spec"] == {"map": {}, "text": "of a user"}
+    owners = {each["manager"]: each["fieldsV1"]["f:spec"] for each in live["metadata"]["managedFields"]}
+    assert owners == {"applier": {"f:map": {}}, "user": {"f:text": {}}}
+    left = await applied(applier, incomplete(namespace, items=[{"name": "a"}]))
+    assert left["spec"] == {"items": [{"name": "a"}], "text": "of a user"}
+
+
+async def test_spec_that_becomes_empty_is_empty(client: Client, namespace: str) -> None:
+    definition = Applier(client, field_manager="definition")
+    brought = await definition.apply(parsed(as_text(CRD)))
+    labelled = Applier(client, field_manager="applier", labels={"a": "b"})
+    await applied(labelled, incomplete(namespace, text="x", map={"a": "b"}))
+
+    assert (await applied(labelled, incomplete(namespace)))["spec"] == {}
+
+    await definition.delete(brought.inventory)
 
 
 async def test_field_of_a_user_stays_theirs_where_taking_it_over_did_not_help(
@@ -165,3 +179,19 @@ async def test_field_of_a_user_stays_theirs_where_taking_it_over_did_not_help(
     assert live["spec"] == {"strict": True, "items": [{"name": "b"}], "text": "of a user"}
     owners = {each["manager"]: each["fieldsV1"]["f:spec"] for each in live["metadata"]["managedFields"]}
     assert owners["user"] == {"f:text": {}}
+
+
+async def test_map_of_a_status_that_becomes_empty_is_empty(client: Client, namespace: str) -> None:
+    schema = {"type": "object", "properties": {"spec": OPEN, "status": {"type": "object", "properties": FIELDS}}}
+    definition = Applier(client, field_manager="definition")
+    brought = await definition.apply(parsed(as_text(crd_of(GROUP, "Reporting", schema=schema, has_status=True))))
+    reporting = await client.mapper.resource(f"{GROUP}/v1", "Reporting")
+    await client.create(reporting, {"metadata": {"name": "some"}}, namespace, field_manager="user")
+
+    for status in ({"text": "x", "map": {"a": "b"}}, {"text": "x", "map": {}}):
+        live = await client.apply(
+            reporting, "some", {"status": status}, namespace, field_manager="a", force=False, subresource="status"
+        )
+
+    assert live["status"] == {"text": "x", "map": {}}
+    await definition.delete(brought.inventory)

@@ -5,19 +5,18 @@ port whose number somebody changed would be there twice, with one name; a volume
 have at such a place is owned by the applier from then on, so that the next apply removes it. The rest stays theirs.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kube_runtime.apply.field_sets import Entry, fields_of, moved, nested, united
 from kube_runtime.apply.settled import item_at
+from kube_runtime.client.emptied import steps_of
 from kube_runtime.exceptions import StatusCause
 from kube_runtime.resource import JsonObject
 
 DUPLICATE = "FieldValueDuplicate"
 TYPE_INVALID = "FieldValueTypeInvalid"
-_STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 _NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
@@ -40,7 +39,7 @@ def claim_of(
     A value of a wrong type is refused whatever others have beside it.
     """
     content = {key: value for key, value in document.items() if key not in _NO_CONTENT}
-    refused = [(each, tuple(_STEP.findall(each.field))) for each in causes if each.reason != TYPE_INVALID]
+    refused = [(each, steps_of(each.field)) for each in causes if each.reason != TYPE_INVALID]
     refused = [(each, path) for each, path in refused if path and path[0] in content]
     places = [_place(each, path) for each, path in refused]
     unowned: Entry = {}

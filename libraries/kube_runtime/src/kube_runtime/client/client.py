@@ -12,6 +12,7 @@ import msgspec
 
 from kube_runtime.client.bodies import Fence
 from kube_runtime.client.decoding import decoding_for
+from kube_runtime.client.emptied import emptying, nulls_in
 from kube_runtime.client.kubeconfig import (
     STRICT,
     KubeconfigPolicy,
@@ -25,6 +26,7 @@ from kube_runtime.client.transport import ServerResponse
 from kube_runtime.exceptions import (
     ApiError,
     ClusterUnreachable,
+    Invalid,
     ServerUnavailable,
 )
 from kube_runtime.resource import JsonObject, Resource
@@ -196,7 +198,8 @@ class Client(Reader):
     ) -> ServerResponse:
         """Apply as `apply` does, and return the object undecoded; the code is 201 where it is new.
 
-        Owners of its fields in a version that its kind no longer has are first moved to the present one.
+        Where the server would refuse it for ever, a patch comes first: owners of fields in a version that the kind no
+        longer has are moved to the present one, and a map of which the server makes a null is emptied.
         """
         query = {
             "fieldManager": field_manager,
@@ -208,16 +211,37 @@ class Client(Reader):
         body = _as_yaml(_encode(resource, document, name))
         try:
             return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
-        except ServerUnavailable as refusal:
-            if dry_run or not (removed := removed_version(refusal)):
-                raise
-            kind = (resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
-            plain = Resource.dynamic(*kind)
-            patch = renaming(await self.get(plain, name, namespace), removed, resource.api_version)
+        except (ServerUnavailable, Invalid) as refusal:
+            place = (resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
+            plain = Resource.dynamic(*place)
+            try:
+                patch = None if dry_run else await self._patch_before(refusal, plain, name, namespace, body)
+                if patch is not None:
+                    await self.merge_patch(
+                        plain, name, patch, namespace, subresource=subresource, field_manager=field_manager
+                    )
+            except ApiError:
+                raise refusal from None
             if patch is None:
                 raise
-        await self.merge_patch(plain, name, patch, namespace, subresource=subresource, field_manager=field_manager)
         return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
+
+    async def _patch_before(
+        self,
+        refusal: ServerUnavailable | Invalid,
+        resource: Resource[JsonObject],
+        name: str,
+        namespace: str | None,
+        body: bytes,
+    ) -> Mapping[str, Any] | None:
+        """Return the patch after which an apply is accepted that was refused; None where there is none."""
+        if isinstance(refusal, Invalid):
+            if not (nulls := nulls_in(refusal)):
+                return None
+            return emptying(await self.get(resource, name, namespace), msgspec.json.decode(body), nulls)
+        if not (removed := removed_version(refusal)):
+            return None
+        return renaming(await self.get(resource, name, namespace), removed, resource.api_version)
 
     async def merge_patch(
         self,
