@@ -256,6 +256,36 @@ async def test_what_others_stand_on_is_deleted_last(client: Client, namespace: s
     assert await client.get(CONFIG_MAPS, "below", namespace)
 
 
+async def test_token_of_a_service_account_comes_after_the_account(client: Client, namespace: str) -> None:
+    """A controller of the cluster deletes a token whose account does not exist."""
+    names = [f"account-{number}" for number in range(10)]
+    tokens = [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {
+                "name": each,
+                "namespace": namespace,
+                "annotations": {"kubernetes.io/service-account.name": each},
+            },
+        }
+        for each in names
+    ]
+    accounts = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": each, "namespace": namespace}}
+        for each in names
+    ]
+
+    result = await applier(client).apply(parse_objects(as_text(*tokens, *accounts)))
+
+    revisions: dict[str, list[int]] = {"Secret": [], "ServiceAccount": []}
+    for each in result.outcomes:
+        assert each.live is not None
+        revisions[each.entry.kind].append(int(each.live["metadata"]["resourceVersion"]))
+    assert max(revisions["ServiceAccount"]) < min(revisions["Secret"])
+
+
 async def test_namespace_is_filled_in_or_left_out_by_the_scope_of_the_kind(client: Client, namespace: str) -> None:
     unplaced = config_map("a", namespace)
     del unplaced["metadata"]["namespace"]

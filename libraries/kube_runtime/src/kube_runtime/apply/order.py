@@ -12,7 +12,6 @@ _RANKS: tuple[frozenset[tuple[str, str]], ...] = (
     frozenset(
         {
             ("", "ServiceAccount"),
-            ("", "Secret"),
             ("", "ConfigMap"),
             ("", "ResourceQuota"),
             ("", "LimitRange"),
@@ -29,6 +28,7 @@ _RANKS: tuple[frozenset[tuple[str, str]], ...] = (
         {
             ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
             ("rbac.authorization.k8s.io", "RoleBinding"),
+            ("", "Secret"),  # a server deletes the token of a ServiceAccount that does not exist
             ("", "Service"),
         }
     ),
