@@ -120,6 +120,8 @@ def _job(live: Live) -> Readiness:
         return Readiness("Failed", _message(live, "Failed"))
     if condition_of(live, "Complete").get("status") == "True" or _mapping(live.get("status")).get("startTime"):
         return _CURRENT
+    if _mapping(live.get("spec")).get("suspend") is True and condition_of(live, "Suspended").get("status") == "True":
+        return _CURRENT  # it waits for whoever has it run
     return _in_progress("it has not started yet")
 
 
