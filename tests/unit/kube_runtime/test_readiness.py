@@ -125,6 +125,8 @@ def test_message_says_what_is_waited_for() -> None:
     assert readiness(deployment(availableReplicas=1)).message == "1 of 3 replicas are available"
     refused = deployment(updatedReplicas=0, **conditions(("ReplicaFailure", "True")))
     assert readiness(refused).message == "0 of 3 replicas are updated: ReplicaFailure True"
+    paused = live("apps/v1", "Deployment", {"replicas": 1, "paused": True}, {"observedGeneration": 2})
+    assert readiness(paused).message == "0 of 1 replicas are updated: it is paused"
     assert readiness(live("e.com/v1", "Thing", {}, conditions(("Ready", "False")))).message == "Ready False"
 
 
