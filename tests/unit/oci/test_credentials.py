@@ -31,6 +31,16 @@ def test_first_of_several_configs_counts_and_one_without_a_login_is_passed_over(
     assert login_in([empty, first, second], "r.example.com/modules") == Login("first", "")
 
 
+def test_pattern_of_hosts_is_that_of_the_kubelet_and_counts_last() -> None:
+    patterns = config({"auths": {"*.example.com": {"username": "any"}, "*.example.com:5000/team": {"username": "t"}}})
+    assert login_in([patterns], "r.example.com/modules") == Login("any", "")
+    assert login_in([patterns], "r.example.com:5000/team/a") == Login("t", "")
+    for other in ("a.r.example.com", "example.com", "r.example.com:5000/other", "r.example.com.evil.org"):
+        assert login_in([patterns], other) is None
+    named = config({"auths": {"r.example.com": {"username": "named"}}})
+    assert login_in([patterns, named], "r.example.com/modules") == Login("named", "")
+
+
 @pytest.mark.parametrize("content", [None, [], *({"auths": {"r.example.com": {"auth": each}}} for each in "!ä")])
 def test_secret_without_credentials_is_reported(content: Any) -> None:
     with pytest.raises(CredentialsInvalid, match="kcp-system/pull"):

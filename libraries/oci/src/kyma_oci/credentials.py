@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
@@ -58,16 +59,17 @@ def config_in_secret(data: Mapping[str, str], name: str) -> DockerConfig:
 def login_in(configs: Iterable[DockerConfig], repository: str) -> Login | None:
     """Return the login for a repository such as `registry.example.com/modules/one`, that with the longest path.
 
-    Of several, that of the first config. None where there is none for it. Raises CredentialsInvalid.
+    One for `*.example.com`, as the kubelet reads it, counts after those that name the host. Of several, that of the
+    first config. None where there is none for it. Raises CredentialsInvalid.
     """
     host, _, path = repository.partition("/")
     found = [
-        (scope, config, entry)
+        (("*" in server, -len(scope)), config, entry)
         for config in configs
         for server, entry in config.auths.items()
         if (scope := _scope(server, host)) is not None and f"{path}/".startswith(scope)
     ]
-    for _, config, entry in sorted(found, key=lambda each: -len(each[0])):
+    for _, config, entry in sorted(found, key=lambda each: each[0]):
         if (login := _login(config, entry)) is not None:
             return login
     return None
@@ -92,9 +94,15 @@ def _login(config: DockerConfig, entry: Any) -> Login | None:
 def _scope(server: str, host: str) -> str | None:
     """Return the path that an entry is for, with a slash at its end; "" for the whole host, None for another host."""
     named, _, path = (server.partition("://")[2] or server).partition("/")
-    if named != host and not {named, host} <= _DOCKER_HUB:
+    if named != host and not {named, host} <= _DOCKER_HUB and not _is_pattern_of(named, host):
         return None
     path = path.strip("/")
     first, _, rest = path.partition("/")
     path = rest if first in _API_VERSIONS else path
     return f"{path}/" if path else ""
+
+
+def _is_pattern_of(named: str, host: str) -> bool:
+    """Tell whether `*` in a name stands for letters of one label of a host."""
+    labels, wanted = named.split("."), host.split(".")
+    return "*" in named and len(labels) == len(wanted) and all(map(fnmatchcase, wanted, labels))
