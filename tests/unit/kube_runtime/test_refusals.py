@@ -106,6 +106,11 @@ UNCONVERTIBLE = (
     "failed to convert new object (p/s; /v1, Kind=Secret) to proper version: unable to convert unstructured object to "
     "/v1, Kind=Secret"
 )
+SEVERAL = (
+    "failed to create typed patch object (p/n; /v1, Kind=ConfigMap): errors:\\n  .data.a: expected string, got "
+    "&value.valueUnstructured{Value:1}\\n  .metadata.labels.v: expected string, got "
+    "&value.valueUnstructured{Value:true}"
+)
 UNFIT = "failed to create typed patch object (p/n; /v1, Kind=ConfigMap): .data.a: expected string, got "
 
 
@@ -113,6 +118,7 @@ UNFIT = "failed to create typed patch object (p/n; /v1, Kind=ConfigMap): .data.a
     ("message", "sentence"),
     [
         (f"{UNFIT}&value.valueUnstructured{{Value:1}}", "data.a: expected string, got 1"),
+        (SEVERAL, "data.a: expected string, got 1; metadata.labels.v: expected string, got true"),
         (
             f"{UNCONVERTIBLE}: error decoding from json: illegal base64 data at input byte 3",
             "illegal base64 data at input byte 3",

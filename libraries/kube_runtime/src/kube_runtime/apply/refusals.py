@@ -24,6 +24,7 @@ _CONVERSION = re.compile(
     r"conversion webhook for (?P<version>[^,\s]+), Kind=(?P<kind>[^,\s]+) failed: (?P<why>.+)", re.DOTALL
 )
 _CONTENT = re.compile(r"^failed to (?:create typed patch object|convert new object) \(.*?\)(?: to proper version)?: ")
+_SEVERAL, _NEXT_FIELD = "errors:", re.compile(r"\s+(?=\.)")
 _GO_VALUE = re.compile(r"&(?:value\.valueUnstructured)?\{(?:Value:)?(.*)\}")
 
 
@@ -89,5 +90,11 @@ def _of_content(message: str) -> str:
     """Return what is wrong with a document that does not fit its schema."""
     if (found := _CONTENT.match(message)) is None:
         return message
-    rest = _GO_VALUE.sub(r"\1", message[found.end() :])
-    return rest.rpartition("error decoding from json: ")[2].removeprefix(".")
+    rest = message[found.end() :].rpartition("error decoding from json: ")[2]
+    if rest.startswith(_SEVERAL):
+        return "; ".join(_of_field(each) for each in _NEXT_FIELD.split(rest.removeprefix(_SEVERAL)) if each)
+    return _of_field(rest)
+
+
+def _of_field(text: str) -> str:
+    return _GO_VALUE.sub(r"\1", text).removeprefix(".")
