@@ -118,6 +118,10 @@ UNFIT = "failed to create typed patch object (p/n; /v1, Kind=ConfigMap): .data.a
     ("message", "sentence"),
     [
         (f"{UNFIT}&value.valueUnstructured{{Value:1}}", "data.a: expected string, got 1"),
+        (
+            "failed to create typed live object (p/n; a.b/v1, Kind=Thing): .spec.a: expected list, got &{map[]}",
+            "the object in the cluster does not fit the schema of its kind: spec.a: expected list, got map[]",
+        ),
         (SEVERAL, "data.a: expected string, got 1; metadata.labels.v: expected string, got true"),
         (
             f"{UNCONVERTIBLE}: error decoding from json: illegal base64 data at input byte 3",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kube_runtime.apply.objects import InventoryEntry
+from kube_runtime.client.outgrown import OF_LIVE_OBJECT
 from kube_runtime.exceptions import ApiError, Conflict, Invalid, StatusCause
 from kube_runtime.resource import JsonObject
 
@@ -23,7 +24,9 @@ _SIZE, _SMALLER = "spec.resources.requests.storage", "can not be less than"
 _CONVERSION = re.compile(
     r"conversion webhook for (?P<version>[^,\s]+), Kind=(?P<kind>[^,\s]+) failed: (?P<why>.+)", re.DOTALL
 )
-_CONTENT = re.compile(r"^failed to (?:create typed patch object|convert new object) \(.*?\)(?: to proper version)?: ")
+_CONTENT = re.compile(
+    r"^failed to (?:create typed (?:patch|live) object|convert new object) \(.*?\)(?: to proper version)?: "
+)
 _SEVERAL, _NEXT_FIELD = "errors:", re.compile(r"\s+(?=\.)")
 _GO_VALUE = re.compile(r"&(?:value\.valueUnstructured)?\{(?:Value:)?(.*)\}")
 
@@ -87,13 +90,14 @@ def _cause(cause: StatusCause) -> str:
 
 
 def _of_content(message: str) -> str:
-    """Return what is wrong with a document that does not fit its schema."""
+    """Return what is wrong with a document that does not fit its schema, or with an object that does not any more."""
     if (found := _CONTENT.match(message)) is None:
         return message
     rest = message[found.end() :].rpartition("error decoding from json: ")[2]
-    if rest.startswith(_SEVERAL):
-        return "; ".join(_of_field(each) for each in _NEXT_FIELD.split(rest.removeprefix(_SEVERAL)) if each)
-    return _of_field(rest)
+    fields = _NEXT_FIELD.split(rest.removeprefix(_SEVERAL)) if rest.startswith(_SEVERAL) else [rest]
+    what = "; ".join(_of_field(each) for each in fields if each)
+    is_live = message.startswith(OF_LIVE_OBJECT)
+    return f"the object in the cluster does not fit the schema of its kind: {what}" if is_live else what
 
 
 def _of_field(text: str) -> str:

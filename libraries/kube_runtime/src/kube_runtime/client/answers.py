@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from kube_runtime.client.outgrown import OF_LIVE_OBJECT
 from kube_runtime.exceptions import (
     DENIED,
     AlreadyExists,
@@ -53,8 +54,13 @@ _BY_CODE: dict[int, type[ApiError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
-_OF_CONTENT = ("failed to create typed patch object", "failed to convert new object", "unable to convert unstructured")
-"""How messages begin by which a server refuses an applied document that does not fit its schema, as 500."""
+_OF_CONTENT = (
+    "failed to create typed patch object",
+    "failed to convert new object",
+    "unable to convert unstructured",
+    OF_LIVE_OBJECT,
+)
+"""How messages begin by which a server refuses an apply, as 500, where the document or object does not fit a schema."""
 _OF_SIZE = ("etcdserver: request is too large", "trying to send message larger than max")
 """What messages contain by which a server refuses what etcd does not store, as 500."""
 _CONVERSION = "conversion webhook for "

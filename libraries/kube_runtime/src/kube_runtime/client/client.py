@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from kube_runtime.client.kubeconfig import (
     connection_of_environment,
 )
 from kube_runtime.client.options import DEFAULT_OPTIONS, ClientOptions
+from kube_runtime.client.outgrown import forgotten_owners, replacing, unfit_in
 from kube_runtime.client.reading import Reader, document_in, target_of
 from kube_runtime.client.removed_versions import removed_version, renaming
 from kube_runtime.client.transport import ServerResponse
@@ -199,7 +200,8 @@ class Client(Reader):
         """Apply as `apply` does, and return the object undecoded; the code is 201 where it is new.
 
         Where the server would refuse it for ever, a patch comes first: owners of fields in a version that the kind no
-        longer has are moved to the present one, and a map of which the server makes a null is emptied.
+        longer has are moved to the present one, a map of which the server makes a null is emptied, and by force a value
+        is replaced that does not fit its schema any more.
         """
         query = {
             "fieldManager": field_manager,
@@ -214,34 +216,25 @@ class Client(Reader):
         except (ServerUnavailable, Invalid) as refusal:
             place = (resource.group, resource.version, resource.kind, resource.plural, resource.namespaced)
             plain = Resource.dynamic(*place)
+
+            async def patch(change: JsonObject) -> JsonObject:
+                return await self.merge_patch(
+                    plain, name, change, namespace, subresource=subresource, field_manager=field_manager
+                )
+
             try:
-                patch = None if dry_run else await self._patch_before(refusal, plain, name, namespace, body)
-                if patch is not None:
-                    await self.merge_patch(
-                        plain, name, patch, namespace, subresource=subresource, field_manager=field_manager
-                    )
+                if dry_run or not await _make_way(
+                    refusal,
+                    lambda: self.get(plain, name, namespace),
+                    patch,
+                    body=body,
+                    api_version=resource.api_version,
+                    force=force,
+                ):
+                    raise
             except ApiError:
                 raise refusal from None
-            if patch is None:
-                raise
         return await self._write(resource, "PATCH", target, body=body, content_type=_APPLY)
-
-    async def _patch_before(
-        self,
-        refusal: ServerUnavailable | Invalid,
-        resource: Resource[JsonObject],
-        name: str,
-        namespace: str | None,
-        body: bytes,
-    ) -> Mapping[str, Any] | None:
-        """Return the patch after which an apply is accepted that was refused; None where there is none."""
-        if isinstance(refusal, Invalid):
-            if not (nulls := nulls_in(refusal)):
-                return None
-            return emptying(await self.get(resource, name, namespace), msgspec.json.decode(body), nulls)
-        if not (removed := removed_version(refusal)):
-            return None
-        return renaming(await self.get(resource, name, namespace), removed, resource.api_version)
 
     async def merge_patch(
         self,
@@ -289,6 +282,39 @@ class Client(Reader):
         self, resource: Resource[Any], method: str, target: str, *, body: bytes, content_type: str = _JSON
     ) -> ServerResponse:
         return await self._request(resource, method, target, body=body, content_type=content_type, fence=self._fence)
+
+
+async def _make_way(
+    refusal: ServerUnavailable | Invalid,
+    read: Callable[[], Awaitable[JsonObject]],
+    patch: Callable[[JsonObject], Awaitable[JsonObject]],
+    *,
+    body: bytes,
+    api_version: str,
+    force: bool,
+) -> bool:
+    """Patch an object so that an apply is accepted that was refused; tell whether that is done. Raises KubeError.
+
+    No value is changed for a document that is meant for another revision of the object.
+    """
+    removed = removed_version(refusal)
+    nulls, unfit = (nulls_in(refusal), unfit_in(refusal)) if isinstance(refusal, Invalid) else ((), ())
+    if not (removed or nulls or (unfit and force)):
+        return False
+    live = await read()
+    if removed:
+        change = renaming(live, removed, api_version)
+    else:
+        document, revision = msgspec.json.decode(body), live["metadata"]["resourceVersion"]
+        if document["metadata"].get("resourceVersion", revision) != revision:
+            return False
+        change = emptying(live, document, nulls) if nulls else replacing(live, document, unfit)
+    if change is None:
+        return False
+    patched = await patch(change)
+    if unfit and (owners := forgotten_owners(live, patched)) is not None:
+        await patch(owners)
+    return True
 
 
 def _as_yaml(body: bytes) -> bytes:

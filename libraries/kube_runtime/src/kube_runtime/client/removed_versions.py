@@ -8,19 +8,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kube_runtime.exceptions import ServerUnavailable
+from kube_runtime.exceptions import ApiError
 from kube_runtime.resource import JsonObject
 
 _REMOVED = re.compile(r"request to convert CR to an invalid group/version: (?P<version>\S+)")
 
 
-def removed_version(refusal: ServerUnavailable) -> str:
+def removed_version(refusal: ApiError) -> str:
     """Return the version for which a server refuses an apply as it can't convert an object to it; empty for none."""
     found = _REMOVED.search(refusal.message)
     return found["version"] if found is not None else ""
 
 
-def renaming(live: JsonObject, removed: str, present: str) -> Mapping[str, Any] | None:
+def renaming(live: JsonObject, removed: str, present: str) -> JsonObject | None:
     """Return a merge patch by which owners in a removed version are those in a present one; None where there are none.
 
     They stay the owners of the same paths. One that the present version does not have matches no field. A server keeps
