@@ -40,6 +40,12 @@ def conditions(*given: tuple[str, str]) -> dict[str, Any]:
     return {"conditions": [{"type": kind, "status": status, "message": f"{kind} {status}"} for kind, status in given]}
 
 
+def definition(**accepted: str) -> dict[str, Any]:
+    names = {"kind": "Thing", "plural": "things", "singular": "thing", "shortNames": ["thing"]}
+    status = {"acceptedNames": accepted, **conditions(("Established", "True"), ("NamesAccepted", "False"))}
+    return live("apiextensions.k8s.io/v1", "CustomResourceDefinition", {"names": names}, status)
+
+
 def waiting_pod(reason: str) -> dict[str, Any]:
     return live(
         "v1", "Pod", None, {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": reason}}}]}
@@ -108,6 +114,8 @@ def waiting_pod(reason: str) -> dict[str, Any]:
             live("apiextensions.k8s.io/v1", "CustomResourceDefinition", {}, conditions(("NamesAccepted", "False"))),
             "Failed",
         ),
+        (definition(kind="Thing", plural="things"), "Current"),
+        (definition(kind="Thing", plural="former"), "Failed"),
         (live("example.com/v1", "Thing", {}, conditions(("Ready", "True"))), "Current"),
         (live("example.com/v1", "Thing", {}, conditions(("Ready", "Unknown"))), "InProgress"),
         (live("example.com/v1", "Thing", {}, conditions(("Ready", "False"))), "InProgress"),

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import aclosing
 
-from kube_runtime.apply.readiness import condition_of
+from kube_runtime.apply.readiness import condition_of, lacks_names_alone
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable
 from kube_runtime.resource import JsonObject, Resource
@@ -34,20 +34,13 @@ async def wait_established(client: Client, resource: Resource[JsonObject], crd: 
                         crd = await client.get(resource, name)
     except TimeoutError:
         raise ClusterUnreachable(f"{name} was not established within {ESTABLISHED_SECONDS:g} s") from None
-    if _status_of(crd, "NamesAccepted") == "False" and not _is_served_as_its_kind(crd):
+    if _status_of(crd, "NamesAccepted") == "False" and not lacks_names_alone(crd):
         raise ApiError(409, "NamesNotAccepted", f"the names of {name} are taken already")
     return crd
 
 
 def _is_settled(crd: JsonObject) -> bool:
     return _status_of(crd, "Established") == "True" or _status_of(crd, "NamesAccepted") == "False"
-
-
-def _is_served_as_its_kind(crd: JsonObject) -> bool:
-    """Tell whether the kind is served by what it is called, so that it lacks no more than a short name."""
-    accepted, wanted = (crd.get("status") or {}).get("acceptedNames") or {}, crd["spec"]["names"]
-    same = all(accepted.get(key) == wanted.get(key) for key in ("kind", "plural"))
-    return same and _status_of(crd, "Established") == "True"
 
 
 def _status_of(crd: JsonObject, kind: str) -> str:

@@ -155,8 +155,16 @@ def _claim(live: Live) -> Readiness:
     return _CURRENT if phase == "Bound" else _in_progress(f"it is {phase or 'not bound yet'}")
 
 
+def lacks_names_alone(crd: Live) -> bool:
+    """Tell whether a kind is served by what it is called, so that its CRD lacks no more than a short name."""
+    spec, status = _mapping(crd.get("spec")), _mapping(crd.get("status"))
+    wanted, accepted = _mapping(spec.get("names")), _mapping(status.get("acceptedNames"))
+    same = all(accepted.get(key) and accepted.get(key) == wanted.get(key) for key in ("kind", "plural"))
+    return same and condition_of(crd, "Established").get("status") == "True"
+
+
 def _crd(live: Live) -> Readiness:
-    if condition_of(live, "NamesAccepted").get("status") == "False":
+    if condition_of(live, "NamesAccepted").get("status") == "False" and not lacks_names_alone(live):
         return Readiness("Failed", _message(live, "NamesAccepted"))
     if condition_of(live, "Established").get("status") == "True":
         return _CURRENT
