@@ -23,6 +23,14 @@ def test_login_is_that_of_the_registry_in_either_form() -> None:
     assert login_in([named], "elsewhere.example.com") is None
 
 
+@pytest.mark.parametrize("encoded", [base64.encodebytes, lambda login: base64.b64encode(login).rstrip(b"=")])
+def test_login_in_several_lines_or_without_padding_is_read_as_the_kubelet_reads_it(encoded: Any) -> None:
+    login = b"_json_key:" + b"{}" * 50
+    entry = {"auth": encoded(login).decode()}
+    assert entry["auth"] != base64.b64encode(login).decode()
+    assert login_in([config({"auths": {"r.example.com": entry}})], "r.example.com") == Login("_json_key", "{}" * 50)
+
+
 def test_first_of_several_configs_counts_and_one_without_a_login_is_passed_over() -> None:
     empty, first, second = (
         config({"auths": {"r.example.com": entry}})

@@ -83,7 +83,9 @@ def _login(config: DockerConfig, entry: Any) -> Login | None:
     if not entry.get("auth"):
         return None
     try:
-        name, separator, password = base64.b64decode(str(entry["auth"]), validate=True).decode().partition(":")
+        auth = str(entry["auth"]).replace("\n", "").replace("\r", "").rstrip("=")  # some wrap it, some don't pad it
+        padded = auth + "=" * (-len(auth) % 4)
+        name, separator, password = base64.b64decode(padded, validate=True).decode().partition(":")
     except ValueError:  # no base64, characters outside of ASCII, or no UTF-8
         separator = ""
     if not separator:
