@@ -1,4 +1,4 @@
-"""`klm leave` changes nothing in a cluster that is not that of the Kyma."""
+"""`klm leave` and `klm join` change nothing in a cluster that is that of another Kyma."""
 
 import base64
 import io
@@ -15,6 +15,7 @@ import pytest_asyncio
 from kube_runtime import Client
 from kyma_fleet.identities import MARK, SERVICE_ACCOUNTS, kubeconfig_for
 from kyma_fleet.problems import Problem
+from kyma_fleet.registration.join import Joining, join
 from kyma_fleet.registration.leave import Leaving, leave
 from kyma_fleet.screen import Screen
 from lifecycle_manager.contract.resources import KYMAS, SECRETS
@@ -50,9 +51,12 @@ class Fleet:
         skr = await self.world.skr(name)
         document = {"metadata": {"name": ACCOUNT[0], "labels": MARK}}
         made = await skr.create(SERVICE_ACCOUNTS, document, ACCOUNT[1], field_manager="klm")
-        if not registered:
-            return
-        config = kubeconfig_for(self.file(name), "lifecycle-manager")(token(made["metadata"]["uid"]))
+        if registered:
+            await self.register(name, name, made["metadata"]["uid"])
+
+    async def register(self, name: str, cluster: str, uid: str) -> None:
+        """Create a Kyma whose access Secret leads to a cluster, by the ServiceAccount there."""
+        config = kubeconfig_for(self.file(cluster), "lifecycle-manager")(token(uid))
         labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         metadata = {"name": f"kubeconfig-{name}", "labels": labels, "annotations": {names.RENEW_TOKEN: "true"}}
         secret = {"metadata": metadata, "data": {"config": base64.b64encode(config.encode()).decode()}}
@@ -102,6 +106,24 @@ async def test_leaving_once_more_spares_the_cluster_of_another_kyma(fleet: Fleet
     with pytest.raises(Problem, match=r"other leads to .*, the cluster of Kyma other; nothing changed"):
         await fleet.leave("demo", "other")
     assert await fleet.has_account("other")
+
+
+async def test_kyma_that_leads_to_the_cluster_of_another_one_leaves_without_it(fleet: Fleet) -> None:
+    await fleet.join("other")
+    account = await (await fleet.world.skr("other")).get(SERVICE_ACCOUNTS, *ACCOUNT)
+    await fleet.register("demo", "other", account["metadata"]["uid"])
+    with pytest.raises(Problem, match=r"other leads to .*, the cluster of Kyma other; nothing changed"):
+        await fleet.leave("demo", "other")
+    assert await fleet.has_account("other")
+    await fleet.world.kcp.get(KYMAS, "demo", KCP)
+
+
+async def test_cluster_of_another_kyma_does_not_join(fleet: Fleet) -> None:
+    await fleet.join("other")
+    screen = Screen(stream=io.StringIO())
+    with pytest.raises(Problem, match=r"the cluster of Kyma other; nothing changed\. klm leave other takes it out"):
+        await join(fleet.world.kcp, screen, Joining("demo", fleet.file("other")))
+    assert await is_gone(fleet.world.kcp.get(KYMAS, "demo", KCP))
 
 
 async def test_service_account_of_a_cluster_that_left_is_removed_after_a_question(fleet: Fleet) -> None:

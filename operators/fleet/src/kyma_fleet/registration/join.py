@@ -26,7 +26,8 @@ from kube_runtime import (
 from kube_runtime.ages import duration
 from kyma_fleet.identities import FIELD_MANAGER, create_identity, kubeconfig_for
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.progress import access_of, follow, kyma_named
+from kyma_fleet.registration.accounts import ACCOUNT, ACCOUNT_NAMESPACE, access_of, account_in, other_kyma
+from kyma_fleet.registration.progress import follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
@@ -35,8 +36,6 @@ from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
 from lifecycle_manager.skr.token import MAX_LIFETIME, MIN_LIFETIME, TokenUnusable, is_renewed, token_in
 from lifecycle_manager_api import Kyma, find, names
 
-ACCOUNT, ACCOUNT_NAMESPACE = names.LIFECYCLE_MANAGER, "kube-system"
-"""The ServiceAccount of Lifecycle Manager in a cluster; the Role in rbac/skr-token.yaml is for it alone."""
 MAX_NAME_LENGTH = 63
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _RBAC = files("lifecycle_manager.rbac")
@@ -148,6 +147,9 @@ async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
     await _write_kyma(kcp, joining, known, dry_run=True)
     connecting = Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context)
     async with await connecting as cluster, AsyncExitStack() as undo:
+        if secret is None and (other := await other_kyma(kcp, await account_in(cluster), name)):
+            where = f"{joining.kubeconfig} leads to the cluster of Kyma {plain(other)}"
+            raise Problem(f"{where}; nothing changed. klm leave {plain(other)} takes it out")
         config, lifetime = await _identity(kcp, cluster, screen, joining, roles, undo)
         written = await _write_secret(kcp, secret_document(name, secret, config), secret, dry_run=False)
         if secret is None:

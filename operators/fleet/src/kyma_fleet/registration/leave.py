@@ -10,19 +10,21 @@ from datetime import timedelta
 from pathlib import Path
 
 from kube_runtime import Applier, Client, NotFound
-from kyma_fleet.identities import SERVICE_ACCOUNTS, remove_identity
+from kyma_fleet.identities import remove_identity
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.join import ACCOUNT, ACCOUNT_NAMESPACE
-from kyma_fleet.registration.progress import access_of, follow, kyma_named
+from kyma_fleet.registration.accounts import ACCOUNT, ACCOUNT_NAMESPACE, access_of, account_in, account_of, other_kyma
+from kyma_fleet.registration.progress import follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
 from lifecycle_manager.contract.conditions import REACHABLE
 from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.skr.access import OUR_SECRETS, AccessSecretIncomplete, AccessSecretMissing, kubeconfig_in
-from lifecycle_manager.skr.token import TokenUnusable, is_renewed, token_in
+from lifecycle_manager.skr.access import AccessSecretMissing
+from lifecycle_manager.skr.token import is_renewed
 from lifecycle_manager.skr_webhook.documents import INVENTORY
 from lifecycle_manager_api import Kyma, find, names
+
+_NOTHING_CHANGED = "nothing changed. Without --kubeconfig, the ServiceAccount stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +64,13 @@ async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable
 
 
 async def _require_same_cluster(kcp: Client, cluster: Client, leaving: Leaving, access: tuple[Secret, ...]) -> None:
-    """Raise Problem where the ServiceAccount in a cluster is not that of the Kyma, or of another Kyma."""
-    try:
-        found = await cluster.get(SERVICE_ACCOUNTS, ACCOUNT, ACCOUNT_NAMESPACE)
-    except NotFound:
-        uid = ""
-    else:
-        uid = str(found["metadata"]["uid"])
+    """Raise Problem where the ServiceAccount in a cluster is not that of the Kyma, or that of another Kyma, too."""
     where = f"{leaving.kubeconfig} leads to {cluster.server}"
-    own = {_account_in(each) for each in access} - {""}
-    if own:
-        if uid not in own:
-            raise Problem(
-                f"{where}, which is not the cluster of Kyma {leaving.name}; "
-                "nothing changed. Without --kubeconfig, the ServiceAccount stays"
-            )
-        return
-    async for page in kcp.pages(SECRETS, names.KCP_NAMESPACE, label_selector=OUR_SECRETS):
-        for each in page.items:
-            if uid and _account_in(each) == uid:
-                owner = each.metadata.labels.get(names.KYMA_NAME, "")
-                raise Problem(f"{where}, the cluster of Kyma {plain(owner)}; nothing changed")
-
-
-def _account_in(secret: Secret) -> str:
-    """Return the uid of our ServiceAccount whose token is in an access Secret; empty where it has another one."""
-    try:
-        token = token_in(kubeconfig_in(secret))
-    except (AccessSecretIncomplete, TokenUnusable):
-        return ""
-    return token.uid if (token.namespace, token.account) == (ACCOUNT_NAMESPACE, ACCOUNT) else ""
+    uid, own = await account_in(cluster), {account_of(each) for each in access} - {""}
+    if own and uid not in own:
+        raise Problem(f"{where}, which is not the cluster of Kyma {leaving.name}; {_NOTHING_CHANGED}")
+    if other := await other_kyma(kcp, uid, leaving.name):
+        raise Problem(f"{where}, the cluster of Kyma {plain(other)}; {_NOTHING_CHANGED}")
 
 
 def _question(kyma: Kyma | None, cluster: Client | None, *, keep_modules: bool) -> str:

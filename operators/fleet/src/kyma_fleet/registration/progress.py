@@ -9,8 +9,7 @@ from kube_runtime import Client, NotFound
 from kyma_fleet.running import once_answered
 from kyma_fleet.screen import Screen
 from kyma_fleet.text import plain
-from lifecycle_manager.contract.resources import KYMAS, SECRETS, Secret
-from lifecycle_manager.skr.access import OUR_SECRETS
+from lifecycle_manager.contract.resources import KYMAS
 from lifecycle_manager_api import Kyma, find, names
 
 SECONDS = 0.5
@@ -23,13 +22,6 @@ async def kyma_named(kcp: Client, name: str) -> Kyma | None:
         return await kcp.get(KYMAS, name, names.KCP_NAMESPACE)
     except NotFound:
         return None
-
-
-async def access_of(kcp: Client, kyma: str) -> tuple[Secret, ...]:
-    """Return the access Secrets of a Kyma, the one in use first. Raises KubeError."""
-    selector = f"{OUR_SECRETS},{names.KYMA_NAME}={kyma},!{names.PURPOSE}"
-    found = (await kcp.list(SECRETS, names.KCP_NAMESPACE, label_selector=selector)).items
-    return tuple(sorted(found, key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name)))
 
 
 async def follow(
