@@ -285,7 +285,7 @@ async def test_plugin_that_is_not_installed_is_named_with_its_hint() -> None:
     version = "client.authentication.k8s.io/v1"
     plugin = {"apiVersion": version, "command": "no-such-login", "installHint": "Get it\n here."}
 
-    with pytest.raises(KubeconfigInvalid, match=r"No such file or directory: 'no-such-login' Get it here\."):
+    with pytest.raises(KubeconfigInvalid, match=r"failed: no-such-login: No such file or directory Get it here\."):
         await read(kubeconfig({"exec": plugin}), KubeconfigPolicy.permissive())
 
 

@@ -90,9 +90,11 @@ class PluginCredentials:
                 return await (_run(self._user["exec"], self._cluster) if "exec" in self._user else self._load())
         except Exception as error:  # noqa: BLE001 - plugins fail in any way; what they say may hold a secret
             plugin = self._user.get("exec") or {}
-            is_known = isinstance(error, KubeconfigInvalid | FileNotFoundError | PermissionError)
+            text = str(error) if isinstance(error, KubeconfigInvalid) else type(error).__name__
+            if isinstance(error, FileNotFoundError | PermissionError):
+                text = f"{plugin.get('command')}: {error.strerror}"  # uvloop's error does not name the program
             hint = plugin.get("installHint") if isinstance(error, FileNotFoundError) else None
-            why = f"the credentials plugin failed: {error if is_known else type(error).__name__}"
+            why = f"the credentials plugin failed: {text}"
             raise KubeconfigInvalid(" ".join([why, *str(hint or "").split()])) from None
 
     async def _load(self) -> _Answer:
