@@ -1,5 +1,7 @@
 """Errors in one line, with what to do."""
 
+from pathlib import Path
+
 import pytest
 
 from kube_runtime import (
@@ -17,6 +19,8 @@ from kube_runtime import (
     Unauthorized,
 )
 from kyma_fleet.problems import Problem, line_for
+from kyma_fleet.registration.accounts import of_cluster
+from tests.klm import run_klm
 
 
 @pytest.mark.parametrize(
@@ -25,7 +29,9 @@ from kyma_fleet.problems import Problem, line_for
         (KubeconfigInvalid("no kubeconfig"), "set KUBECONFIG, or use --kubeconfig FILE"),
         (Unauthorized(401, "Unauthorized", "no"), "log in again"),
         (Forbidden(403, "Forbidden", "kymas is forbidden"), "ClusterRole klm-viewer"),
+        (Forbidden(403, "Forbidden", "kymas is forbidden"), "klm-registrar to join and leave"),
         (Forbidden(403, "Forbidden", "secrets is forbidden", {"kind": "secrets"}), "ClusterRole klm-skr-access"),
+        (Forbidden(403, "Forbidden", "secrets is forbidden", {"kind": "secrets"}), "klm-registrar to join and leave"),
         (NotFound(404, "NotFound", "not found", {"name": "demo"}), "klm get lists what there is"),
         (NotServed(404, "NotFound", "page not found"), "may not be a control plane"),
         (Gone(410, "Expired", "too old"), "try again"),
@@ -52,6 +58,23 @@ def test_each_error_says_what_to_do(error: Exception, advice: str) -> None:
 )
 def test_what_a_second_try_cannot_mend_does_not_ask_for_one(error: Exception) -> None:
     assert line_for(error) == str(error)
+
+
+@pytest.mark.parametrize("command", ["join", "leave"])
+async def test_where_kubeconfig_is_of_a_cluster_the_option_for_the_control_plane_is_named(
+    tmp_path: Path, command: str
+) -> None:
+    of_cluster = tmp_path / "skr.yaml"
+    of_cluster.touch()
+    result = await run_klm(tmp_path / "missing", command, "demo", "--kubeconfig", str(of_cluster))
+    assert result.code == 2
+    assert "use --kcp-kubeconfig FILE" in result.errors
+
+
+def test_right_that_is_missing_in_a_cluster_is_not_looked_for_in_the_control_plane() -> None:
+    wanted = r"^the cluster of skr\.yaml: no .*; --kubeconfig has to be of its administrator$"
+    with pytest.raises(Problem, match=wanted), of_cluster(Path("skr.yaml")):
+        raise Forbidden(403, "Forbidden", "no")
 
 
 def test_a_problem_of_our_own_says_it_itself() -> None:

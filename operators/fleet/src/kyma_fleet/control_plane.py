@@ -4,7 +4,7 @@ from typing import Any
 
 from kube_runtime import Client, Forbidden, KubeError, NotFound, NotServed, Resource
 from kyma_fleet.listing.kinds import KINDS
-from kyma_fleet.problems import CHOOSE, Problem, meant
+from kyma_fleet.problems import NoControlPlane, Problem, meant
 from lifecycle_manager.contract.resources import NAMESPACES
 from lifecycle_manager_api import Kyma, names
 
@@ -18,7 +18,7 @@ async def require_control_plane(kcp: Client) -> None:
     except Forbidden:
         return  # as klm-viewer: whoever may read Kymas in a control plane need not read its namespaces
     except NotFound:
-        raise Problem(f"this is no control plane: it has no namespace {names.KCP_NAMESPACE}; {CHOOSE}") from None
+        raise NoControlPlane(f"this is no control plane: it has no namespace {names.KCP_NAMESPACE}") from None
 
 
 def not_found(resource: Resource[Any], name: str) -> NotFound:

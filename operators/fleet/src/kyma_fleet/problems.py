@@ -9,7 +9,6 @@ from kube_runtime import (
     Forbidden,
     Gone,
     KubeconfigInvalid,
-    KubeError,
     NotFound,
     NotServed,
     ServerUnavailable,
@@ -18,24 +17,37 @@ from kube_runtime import (
 )
 from kyma_fleet.text import plain
 
-SECRETS = "access to clusters needs the ClusterRole klm-skr-access, bound in the namespace of the access Secrets"
-ROLES = "an administrator can bind you to the ClusterRole klm-viewer, or klm-operator for commands that write"
-CHOOSE = "choose another kubeconfig with --kubeconfig or --context"
-NO_KIND = f"this may not be a control plane: {CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
-ADVICE: Mapping[type[KubeError], str] = {
-    NotFound: "klm get lists what there is",
-    NotServed: NO_KIND,
-    KubeconfigInvalid: "set KUBECONFIG, or use --kubeconfig FILE",
-    Unauthorized: f"log in again, or {CHOOSE}",
-    Forbidden: ROLES,
-    Gone: "the list changed while it was read: try again",
-    ClusterUnreachable: f"check the network, or {CHOOSE}",
-    **dict.fromkeys((Conflict, TooManyRequests, ServerUnavailable), "try again"),
-}
-
 
 class Problem(Exception):
     """What an operator asked for can't be done; the text says why and what to do."""
+
+
+class NoControlPlane(Problem):
+    """The cluster is not the one that manages others."""
+
+
+_REGISTRAR = "klm-registrar to join and leave"
+SECRETS = (
+    f"access to clusters needs the ClusterRole klm-skr-access, or {_REGISTRAR}, bound in the namespace of the access "
+    "Secrets"
+)
+ROLES = (
+    "an administrator can bind you to the ClusterRole klm-viewer, to klm-operator for commands that write, or to "
+    f"{_REGISTRAR}"
+)
+_CHOOSE = "choose another kubeconfig with {0}kubeconfig or {0}context"
+NO_KIND = f"this may not be a control plane: {_CHOOSE}; klm crds --kubeconfig FILE installs the CRDs"
+ADVICE: Mapping[type[Exception], str] = {
+    NoControlPlane: _CHOOSE,
+    NotFound: "klm get lists what there is",
+    NotServed: NO_KIND,
+    KubeconfigInvalid: "set KUBECONFIG, or use {0}kubeconfig FILE",
+    Unauthorized: f"log in again, or {_CHOOSE}",
+    Forbidden: ROLES,
+    Gone: "the list changed while it was read: try again",
+    ClusterUnreachable: f"check the network, or {_CHOOSE}",
+    **dict.fromkeys((Conflict, TooManyRequests, ServerUnavailable), "try again"),
+}
 
 
 def meant(wanted: str, known: Iterable[str], what: str = "") -> str:
@@ -50,9 +62,9 @@ def unknown_module(module: str, known: Iterable[str]) -> Problem:
     return Problem(f"module {module} has no ModuleReleaseMeta{close}")
 
 
-def line_for(error: Exception) -> str:
-    """Return the line that is printed for an error."""
-    advice = _advice(error)
+def line_for(error: Exception, *, options: str = "--") -> str:
+    """Return the line that is printed for an error; `options` is how those begin that choose the API server."""
+    advice = _advice(error).format(options)
     return plain(f"{error}; {advice}" if advice else str(error))
 
 

@@ -43,10 +43,12 @@ def run(
     command: Callable[[Client], Awaitable[int]],
     *,
     otherwise: Callable[[], None] = lambda: None,
+    options: str = "--",
 ) -> None:
     """Run a command with a client of a control plane, by default that of kubectl, and leave with its exit code.
 
-    SIGTERM ends it as Ctrl-C does: it cleans up. `otherwise` prints what is known without the control plane.
+    SIGTERM ends it as Ctrl-C does: it cleans up. `otherwise` prints what is known without the control plane. `options`
+    is how those begin that choose the control plane.
     """
     ended_by = signal.SIGINT
 
@@ -73,7 +75,7 @@ def run(
         code = 0
     except (KubeError, OSError, Problem) as error:  # a full disk, or one that is read-only
         otherwise()
-        say(line_for(error), is_error=True)
+        say(line_for(error, options=options), is_error=True)
         code = FAILED
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = 128 + ended_by

@@ -90,13 +90,14 @@ def run(
     action: Action,
     *,
     otherwise: "Callable[[Screen], None]" = lambda _: None,
+    options: str = "--",
 ) -> None:
     """Run a command with a client of the control plane, and a screen of a format; leave with its exit code."""
     from kyma_fleet.running import run as run_with
     from kyma_fleet.screen import Screen
 
     screen = Screen.of_process(output)
-    run_with(kubeconfig, context, lambda kcp: action(kcp, screen), otherwise=lambda: otherwise(screen))
+    run_with(kubeconfig, context, lambda kcp: action(kcp, screen), otherwise=lambda: otherwise(screen), options=options)
 
 
 @contextmanager

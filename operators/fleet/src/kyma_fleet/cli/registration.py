@@ -73,7 +73,7 @@ def join(
             lifetime=checked_lifetime(parse_duration(lifetime)),
             timeout=parse_duration(timeout),
         )
-    run(kcp_kubeconfig, kcp_context, "table", lambda kcp, screen: command.join(kcp, screen, joining))
+    run(kcp_kubeconfig, kcp_context, "table", lambda kcp, screen: command.join(kcp, screen, joining), options="--kcp-")
 
 
 def leave(
@@ -117,4 +117,5 @@ def leave(
     with usage_errors():
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))
     confirm = partial(confirmed, yes=yes)
-    run(kcp_kubeconfig, kcp_context, "table", lambda kcp, screen: command.leave(kcp, screen, leaving, confirm))
+    action = lambda kcp, screen: command.leave(kcp, screen, leaving, confirm)  # noqa: E731
+    run(kcp_kubeconfig, kcp_context, "table", action, options="--kcp-")

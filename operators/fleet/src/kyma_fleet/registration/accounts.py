@@ -1,7 +1,12 @@
 """The ServiceAccount of Lifecycle Manager in a cluster, and the access Secrets in the control plane with its token."""
 
-from kube_runtime import Client, NotFound
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kube_runtime import Client, Forbidden, KubeError, NotFound
 from kyma_fleet.identities import SERVICE_ACCOUNTS
+from kyma_fleet.problems import Problem, line_for
 from lifecycle_manager.contract.resources import SECRETS, Secret
 from lifecycle_manager.skr.access import OUR_SECRETS, AccessSecretIncomplete, kubeconfig_in
 from lifecycle_manager.skr.token import TokenUnusable, token_in
@@ -46,3 +51,14 @@ async def other_kyma(kcp: Client, uid: str, name: str) -> str:
             if owner != name and account_of(each) == uid:
                 return owner
     return ""
+
+
+@contextmanager
+def of_cluster(kubeconfig: Path | None) -> Iterator[None]:
+    """Raise Problem for an error of the cluster that joins or leaves: else it is read as one of the control plane."""
+    try:
+        yield
+    except Forbidden as error:
+        raise Problem(f"the cluster of {kubeconfig}: {error}; --kubeconfig has to be of its administrator") from None
+    except KubeError as error:
+        raise Problem(f"the cluster of {kubeconfig}: {line_for(error)}") from None

@@ -26,7 +26,7 @@ from kube_runtime import (
 from kube_runtime.ages import duration
 from kyma_fleet.identities import FIELD_MANAGER, create_identity, kubeconfig_for
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.accounts import ACCOUNT, ACCOUNT_NAMESPACE, access_of, account_in, other_kyma
+from kyma_fleet.registration.accounts import ACCOUNT, ACCOUNT_NAMESPACE, access_of, account_in, of_cluster, other_kyma
 from kyma_fleet.registration.progress import follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
@@ -145,12 +145,16 @@ async def join(kcp: Client, screen: Screen, joining: Joining) -> int:
     secret = own_secret(name, await access_of(kcp, name))
     await _write_secret(kcp, secret_document(name, secret, ""), secret, dry_run=True)
     await _write_kyma(kcp, joining, known, dry_run=True)
-    connecting = Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context)
-    async with await connecting as cluster, AsyncExitStack() as undo:
-        if secret is None and (other := await other_kyma(kcp, await account_in(cluster), name)):
+    with of_cluster(joining.kubeconfig):
+        connected = await Client.from_environment(joining.kubeconfig, options=OPTIONS, context=joining.context)
+    async with connected as cluster, AsyncExitStack() as undo:
+        with of_cluster(joining.kubeconfig):
+            account = await account_in(cluster)
+        if secret is None and (other := await other_kyma(kcp, account, name)):
             where = f"{joining.kubeconfig} leads to the cluster of Kyma {plain(other)}"
             raise Problem(f"{where}; nothing changed. klm leave {plain(other)} takes it out")
-        config, lifetime = await _identity(kcp, cluster, screen, joining, roles, undo)
+        with of_cluster(joining.kubeconfig):
+            config, lifetime = await _identity(kcp, cluster, screen, joining, roles, undo)
         written = await _write_secret(kcp, secret_document(name, secret, config), secret, dry_run=False)
         if secret is None:
             found = written.metadata

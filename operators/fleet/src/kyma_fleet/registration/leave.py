@@ -12,7 +12,15 @@ from pathlib import Path
 from kube_runtime import Applier, Client, NotFound
 from kyma_fleet.identities import remove_identity
 from kyma_fleet.problems import Problem
-from kyma_fleet.registration.accounts import ACCOUNT, ACCOUNT_NAMESPACE, access_of, account_in, account_of, other_kyma
+from kyma_fleet.registration.accounts import (
+    ACCOUNT,
+    ACCOUNT_NAMESPACE,
+    access_of,
+    account_in,
+    account_of,
+    of_cluster,
+    other_kyma,
+)
 from kyma_fleet.registration.progress import follow, kyma_named
 from kyma_fleet.running import OPTIONS
 from kyma_fleet.screen import Screen
@@ -47,8 +55,9 @@ async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable
     async with AsyncExitStack() as stack:
         cluster: Client | None = None
         if leaving.kubeconfig is not None:
-            connecting = Client.from_environment(leaving.kubeconfig, options=OPTIONS, context=leaving.context)
-            cluster = await stack.enter_async_context(await connecting)
+            with of_cluster(leaving.kubeconfig):
+                connected = await Client.from_environment(leaving.kubeconfig, options=OPTIONS, context=leaving.context)
+            cluster = await stack.enter_async_context(connected)
             await _require_same_cluster(kcp, cluster, leaving, access)
         question = _question(kyma, cluster, keep_modules=leaving.keep_modules)
         if question and not confirm(question):
@@ -59,14 +68,17 @@ async def leave(kcp: Client, screen: Screen, leaving: Leaving, confirm: Callable
             if not await _delete_kyma(kcp, screen, kyma, leaving):
                 return 1
         await _delete_access(kcp, screen, access)
-        await _clean(cluster, screen, leaving)
+        with of_cluster(leaving.kubeconfig):
+            await _clean(cluster, screen, leaving)
     return 0
 
 
 async def _require_same_cluster(kcp: Client, cluster: Client, leaving: Leaving, access: tuple[Secret, ...]) -> None:
     """Raise Problem where the ServiceAccount in a cluster is not that of the Kyma, or that of another Kyma, too."""
     where = f"{leaving.kubeconfig} leads to {cluster.server}"
-    uid, own = await account_in(cluster), {account_of(each) for each in access} - {""}
+    with of_cluster(leaving.kubeconfig):
+        uid = await account_in(cluster)
+    own = {account_of(each) for each in access} - {""}
     if own and uid not in own:
         raise Problem(f"{where}, which is not the cluster of Kyma {leaving.name}; {_NOTHING_CHANGED}")
     if other := await other_kyma(kcp, uid, leaving.name):
