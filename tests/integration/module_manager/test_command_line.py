@@ -63,6 +63,27 @@ async def test_once_exits_with_an_error_if_a_module_config_failed(
     assert f"failed: {harness.name}" in errors
 
 
+async def test_dry_run_says_why_the_function_failed(
+    harness: ManagerHarness, control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (
+        "from kyma_module_manager import module_manager",
+        "@module_manager('cloud-resources', crd=dict)",
+        "def objects(cr):",
+        "    return cr['speck']",
+    )
+    (tmp_path / "mistaken.py").write_text("\n".join(lines))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    code, _, errors = await _run(control_plane, "--once", "--dry-run", target="mistaken:objects")
+
+    assert code == 1
+    failed = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+    (logged,) = [each for each in failed if each["name"] == harness.name]
+    assert (logged["reason"], logged["error"]) == ("RenderingFailed", "KeyError: 'speck'")
+    assert "mistaken.py" in logged["exception"]
+
+
 async def test_dry_run_prints_and_does_not_write(harness: ManagerHarness, control_plane: ControlPlane) -> None:
     code, printed, errors = await _run(control_plane, "--once", "--dry-run")
 
@@ -159,8 +180,8 @@ async def _manager(control_plane: ControlPlane) -> AsyncIterator[tuple[asyncio.s
             await process.wait()
 
 
-async def _run(control_plane: ControlPlane, *options: str) -> tuple[int | None, str, str]:
-    process = await _start("run", TARGET, "--kubeconfig", str(control_plane.manager_kubeconfig), *options)
+async def _run(control_plane: ControlPlane, *options: str, target: str = TARGET) -> tuple[int | None, str, str]:
+    process = await _start("run", target, "--kubeconfig", str(control_plane.manager_kubeconfig), *options)
     async with asyncio.timeout(120):
         printed, errors = await process.communicate()
     return process.returncode, printed.decode(), errors.decode()

@@ -19,7 +19,7 @@ from kube_runtime.tracing import Tracer
 from kyma_diagnostics.debug_server import debug_socket
 from kyma_module_manager.controller import LEADER, setup
 from kyma_module_manager.declaration import ModuleManager
-from kyma_module_manager.exceptions import ControlPlaneUnreadable
+from kyma_module_manager.exceptions import ControlPlaneUnreadable, PermanentError
 from kyma_module_manager.metrics import ManagerMetrics
 from kyma_module_manager.reconciler import RESYNC_SECONDS, KeyState, Reconciler
 from kyma_module_manager.rights import lease_namespace_of
@@ -155,7 +155,10 @@ async def _fails(reconciler: Reconciler[T], key: ObjectKey) -> bool:
     except KubeError:
         log.exception("reconcile failed", name=key.name)
         return True
-    return attempt.failure is not None
+    failure = attempt.failure
+    if failure is not None and not isinstance(failure, PermanentError):  # the reconciler has logged those
+        log.error("reconcile failed", name=key.name, reason=failure.reason, error=str(failure), exc_info=failure)
+    return failure is not None
 
 
 def _leader_election(client: Client, module: str, name: str, options: ServiceOptions) -> Sharding:
