@@ -4,12 +4,14 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from kube_runtime import dump_yaml
 from kyma_demo.playground import running
-from kyma_demo.playground.running import exports, run_playground
+from kyma_demo.playground.running import run_playground
+from kyma_demo.rollout import running as rollout
 from kyma_demo.rollout.running import run_rollout_demo
-from kyma_demo.running import run_demo
+from kyma_demo.running import exports, print_next_commands, run_demo
 from kyma_fleet.problems import Problem
 
 
@@ -18,6 +20,20 @@ def test_other_terminals_get_the_programs_of_a_venv_and_the_kubeconfig() -> None
     both = "export PATH='/my files/bin':$PATH KUBECONFIG='/my files/kubeconfig'"
     assert exports(kubeconfig, "/my files", "/usr") == both
     assert exports(kubeconfig, "/usr", "/usr") == "export KUBECONFIG='/my files/kubeconfig'"
+
+
+@pytest.mark.parametrize("of_rollout", [False, True])
+def test_demo_names_what_another_terminal_needs_before_the_first_klm(
+    capsys: pytest.CaptureFixture[str], *, of_rollout: bool
+) -> None:
+    kcp, skr = Path("/kcp/kubeconfig"), Path("/skr/kubeconfig")
+    if of_rollout:
+        rollout.print_next_commands(Console(), kcp)
+    else:
+        print_next_commands(Console(), kcp, skr, "")
+    commands = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert commands[0] == exports(kcp)
+    assert any(each.startswith("klm ") for each in commands[1:])
 
 
 @pytest.fixture

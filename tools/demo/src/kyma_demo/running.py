@@ -126,7 +126,10 @@ async def _run(
         if not quiet:
             print_summary(console, walkthrough.report)
         if stay and walkthrough.report.verified:
-            _print_next_commands(console, environment, walkthrough.programs.next_commands())
+            print_next_commands(
+                console, environment.kcp_kubeconfig, environment.skr_kubeconfig, walkthrough.programs.next_commands()
+            )
+            console.print(f"Logs: {environment.logs}", highlight=False, soft_wrap=True)
             await stopping.wait()
     return walkthrough.report
 
@@ -138,17 +141,25 @@ def _programs(environment: Environment, stack: AsyncExitStack, on_nodes: OnNodes
     return Pods(environment, stack, clusters=environment.clusters, charts=on_nodes.charts, helm=helm)
 
 
-def _print_next_commands(console: Console, environment: Environment, of_programs: str) -> None:
-    in_kcp, in_skr = map(kubectl_command, (environment.kcp_kubeconfig, environment.skr_kubeconfig))
+def print_next_commands(console: Console, kcp: Path, skr: Path, of_programs: str) -> None:
+    """Print what can be tried with the clusters of these kubeconfigs."""
+    in_kcp, in_skr = map(kubectl_command, (kcp, skr))
     console.print(
-        "\nEverything runs until Ctrl-C. Try as the user of the cluster, for instance:\n"
+        "\nEverything runs until Ctrl-C. In another terminal:\n"
+        f"  [bold]{exports(kcp)}[/]\n"
+        "and as the user of the cluster, for instance:\n"
         f"  [bold]{in_skr} -n kyma-system edit infrastructure default[/]\n"
         f"  [bold]{in_skr} -n kyma-system get configmaps,networkpolicies[/]\n"
         "and in the control plane:\n"
         f"  [bold]{in_kcp} -n kcp-system get kymas,moduleconfigs,syncresources[/]\n"
-        f"  [bold]klm explain demo cloud-resources --kubeconfig {shlex.quote(str(environment.kcp_kubeconfig))}[/]\n"
-        f"{of_programs}"
-        f"Logs: {environment.logs}",
+        "  [bold]klm explain demo cloud-resources[/]\n"
+        f"{of_programs.rstrip()}",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def exports(kubeconfig: Path, prefix: str = sys.prefix, base_prefix: str = sys.base_prefix) -> str:
+    """Return what another terminal needs first; the programs of a venv are not on its PATH."""
+    path = f"PATH={shlex.quote(f'{prefix}/bin')}:$PATH " if prefix != base_prefix else ""
+    return f"export {path}KUBECONFIG={shlex.quote(str(kubeconfig))}"

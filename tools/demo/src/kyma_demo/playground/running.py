@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 import signal
-import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +17,7 @@ from kyma_demo.playground.catalog import CANARY, MODULE, STAGE, entries, layers
 from kyma_demo.playground.kubelet import WatcherKubelet
 from kyma_demo.programs import Programs
 from kyma_demo.registry import serve_layers
-from kyma_demo.running import demo_folder
+from kyma_demo.running import demo_folder, exports
 from kyma_fleet.problems import Problem
 from kyma_fleet.registration.join import Joining, join
 from kyma_fleet.registration.progress import follow
@@ -147,12 +146,6 @@ class Playground:
             highlight=False,
             soft_wrap=True,
         )
-
-
-def exports(kubeconfig: Path, prefix: str = sys.prefix, base_prefix: str = sys.base_prefix) -> str:
-    """Return what another terminal needs first; the programs of a venv are not on its PATH."""
-    path = f"PATH={shlex.quote(f'{prefix}/bin')}:$PATH " if prefix != base_prefix else ""
-    return f"export {path}KUBECONFIG={shlex.quote(str(kubeconfig))}"
 
 
 def _is_ready(kyma: Kyma | None) -> bool:

@@ -1,7 +1,6 @@
 """Runs the demo of rollouts: the simulated fleet in this process, Lifecycle Manager in one of its own."""
 
 import asyncio
-import shlex
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -18,7 +17,7 @@ from kyma_demo.rollout.fleet import MODULE, simulated_fleet
 from kyma_demo.rollout.screen import RolloutScreen
 from kyma_demo.rollout.story import RolloutStory
 from kyma_demo.rollout.watchers import SimulatedWatchers
-from kyma_demo.running import demo_folder
+from kyma_demo.running import demo_folder, exports
 from kyma_local.claims import FolderInUse
 from kyma_local.ports import free_port
 from kyma_local.private_files import write_private
@@ -79,7 +78,7 @@ async def _run(folder: Path, console: Console, *, clusters: int, stay: bool, as_
             document = {"clusters": clusters, "steps": [step_document(each) for each in story.steps]}
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
         if stay and story.verified:
-            _print_next_commands(console, kubeconfig)
+            print_next_commands(console, kubeconfig)
             await stopping.wait()
         ended.cancel()
         return 0 if story.verified else 1
@@ -93,12 +92,13 @@ def introduction(soak: float, page: str) -> str:
     )
 
 
-def _print_next_commands(console: Console, kubeconfig: Path) -> None:
-    of_kcp = f"--kubeconfig {shlex.quote(str(kubeconfig))}"
+def print_next_commands(console: Console, kubeconfig: Path) -> None:
+    """Print what can be tried with the fleet."""
     console.print(
-        "Everything runs until Ctrl-C. Try, for instance:\n"
-        f"  [bold]klm rollout list --all {of_kcp}[/]\n"
-        f"  [bold]klm rollout status {MODULE} {of_kcp}[/]",
+        "Everything runs until Ctrl-C. In another terminal:\n"
+        f"  [bold]{exports(kubeconfig)}[/]\n"
+        "  [bold]klm rollout list --all[/]\n"
+        f"  [bold]klm rollout status {MODULE}[/]",
         highlight=False,
         soft_wrap=True,
     )
