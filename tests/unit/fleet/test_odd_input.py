@@ -27,6 +27,7 @@ from kyma_fleet.registration.progress import follow
 from kyma_fleet.screen import Screen
 from lifecycle_manager_api import Kyma
 from tests import builders
+from tests.klm import run_klm
 from tests.unit.fleet.test_status import reading
 from tests.unit.fleet_page.rollouts import rollout
 
@@ -46,6 +47,20 @@ def test_share_that_is_none_is_an_error_of_usage(amount: str) -> None:
             module="keda", version="1.0.0", channel="", sample=0, rollout_max_delay="5m", maintenance_policy=None,
             max_changed_clusters=amount, namespace="n", output="table", kubeconfig=Path("/nowhere"), context=None,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command", ["pause [] --module keda --reason x --yes", "resume [] --module keda --yes", "reconcile [] keda"]
+)
+async def test_empty_name_of_a_kyma_is_not_all_that_have_the_module(tmp_path: Path, command: str) -> None:
+    result = await run_klm(tmp_path / "none", *(each.replace("[]", "") for each in command.split()))
+    assert result.code == 2
+    assert "the name of the Kyma is empty" in result.errors
+
+
+async def test_pause_without_a_reason_in_its_text_is_refused(tmp_path: Path) -> None:
+    result = await run_klm(tmp_path / "none", "pause", "demo", "--reason", " ")
+    assert (result.code, "--reason is empty" in result.errors) == (2, True)
 
 
 def test_role_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ Reason = Annotated[str, typer.Option(help="why, for those who find it later", sh
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask before more than one cluster is changed")]
 
 
-MaybeKyma = Annotated[str, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma)]
+MaybeKyma = Annotated[str | None, typer.Argument(help="name of the Kyma", autocompletion=complete_kyma)]
 OfModule = Annotated[
     str,
     typer.Option("--module", help="this module; without a Kyma in all clusters", autocompletion=complete_module),
@@ -21,7 +21,7 @@ Everything = Annotated[bool, typer.Option("--all", help="all Kymas and all their
 
 @on_control_plane
 def pause(
-    kyma: MaybeKyma = "",
+    kyma: MaybeKyma = None,
     *,
     reason: Annotated[str, typer.Option(help="why, for those who find it later", show_default=False)],
     module: OfModule = "",
@@ -40,12 +40,14 @@ def pause(
     klm pause --module keda --reason "2.1.0 is broken"   in every cluster
     klm pause --all --reason "maintenance of the registry"
     """
+    if not reason.strip():
+        raise typer.BadParameter("--reason is empty")
     return _action("pause", (kyma, module, everything), reason, yes=yes)
 
 
 @on_control_plane
 def resume(
-    kyma: MaybeKyma = "",
+    kyma: MaybeKyma = None,
     *,
     reason: Reason = "",
     module: OfModule = "",
@@ -80,7 +82,7 @@ def reconcile(
 
 @on_control_plane
 def continue_(
-    kyma: MaybeKyma = "",
+    kyma: MaybeKyma = None,
     *,
     reason: Reason = "",
     everything: Annotated[bool, typer.Option("--all", help="all Kymas")] = False,
@@ -101,7 +103,7 @@ def continue_(
 
 def _action(
     verb: Literal["pause", "resume", "reconcile", "continue"],
-    subjects: tuple[str, str, bool],
+    subjects: tuple[str | None, str, bool],
     reason: str,
     *,
     yes: bool,
@@ -110,9 +112,11 @@ def _action(
     from kyma_fleet.asking import confirmed
 
     kyma, module, everything = subjects
+    if kyma == "":  # of a variable that is not set: without a name it would be all that have the module
+        raise typer.BadParameter("the name of the Kyma is empty")
     if not (kyma or module or everything):
         raise typer.BadParameter("name a Kyma, or --module, or --all")
     if everything and (kyma or module):
         raise typer.BadParameter("--all is everything: give no Kyma and no --module with it")
-    meant, confirm = steering.Subjects(kyma, module, everything), partial(confirmed, yes=yes)
+    meant, confirm = steering.Subjects(kyma or "", module, everything), partial(confirmed, yes=yes)
     return lambda kcp, screen: steering.steer(kcp, screen, verb, meant, reason=reason, confirm=confirm)
