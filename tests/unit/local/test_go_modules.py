@@ -22,6 +22,12 @@ def test_error_has_no_lines_of_progress(tmp_path: Path) -> None:
     assert seen[0] == "k8s.io/api/core/v1"
 
 
+def test_error_that_is_printed_as_json_is_shown(tmp_path: Path) -> None:
+    failing = program("""import sys; print('{"Error": "no such version"}'); sys.exit(1)""")
+    with pytest.raises(SourceFailed, match=r'failed: \{"Error": "no such version"\}$'):
+        run(failing, tmp_path)
+
+
 def test_command_that_takes_too_long_is_ended_and_named(tmp_path: Path) -> None:
     with pytest.raises(SourceFailed, match=r"was not done after 0\.001 minutes; run it again"):
         run(program("import threading; threading.Event().wait()"), tmp_path, within=0.06)

@@ -34,10 +34,18 @@ def test_folder_that_can_not_be_used_is_named(monkeypatch: pytest.MonkeyPatch, t
     assert f"{tmp_path}/file" in done.output
 
 
-def test_clusters_have_the_version_of_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("given", ["v1.34.4", "1.34.4"])
+def test_clusters_have_the_version_of_the_option(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     def find(_listener: Listener, *, versions: Versions) -> None:
         raise BinariesMissing(f"nothing for {versions.kubernetes}")
 
     monkeypatch.setattr(running, "find_binaries", find)
-    done = CliRunner().invoke(app, ["up", "--kubernetes", "v1.34.4"])
+    done = CliRunner().invoke(app, ["up", "--kubernetes", given])
     assert (done.exit_code, "nothing for v1.34.4" in done.output) == (1, True)
+
+
+@pytest.mark.parametrize("given", ["1.34", "latest", "../v1.34.4", ""])
+def test_what_is_no_version_is_not_looked_for(given: str) -> None:
+    done = CliRunner().invoke(app, ["binaries", "--kubernetes", given])
+    assert done.exit_code == 2
+    assert "is no version such as v" in done.output

@@ -1,6 +1,7 @@
 """The commands `klm local …`: API servers on this machine."""
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -24,7 +25,17 @@ CLUSTERS = "clusters"
 IMAGES = "images"
 STOP_SECONDS = 40.0
 
+
+def version(given: str) -> str:
+    """Return a version as releases are named, also where it was given without its `v`."""
+    found = re.fullmatch(r"v?([0-9]+\.[0-9]+\.[0-9]+(-[a-z]+\.[0-9]+)?)", given)
+    if found is None:
+        raise typer.BadParameter(f"{given!r} is no version such as {KUBERNETES}")
+    return f"v{found[1]}"
+
+
 Folder = Annotated[Path | None, typer.Option("--dir", help="folder for state, logs and kubeconfigs")]
+OfKubernetes = Annotated[str, typer.Option(help="version of Kubernetes", callback=version)]
 
 
 @app.command()
@@ -33,7 +44,7 @@ def up(
     directory: Folder = None,
     nodes: Annotated[bool, typer.Option("--nodes", help="run a node in each cluster: Linux, as root")] = False,
     images: Annotated[Path, typer.Option(help="folder of OCI archives for the nodes")] = HOME / IMAGES,
-    kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
+    kubernetes: OfKubernetes = KUBERNETES,
 ) -> None:
     """Run a control plane (KCP) and user clusters (SKRs).
 
@@ -71,7 +82,7 @@ def down(directory: Folder = None) -> None:
 
 @app.command()
 def binaries(
-    kubernetes: Annotated[str, typer.Option(help="version of Kubernetes")] = KUBERNETES,
+    kubernetes: OfKubernetes = KUBERNETES,
     nodes: Annotated[bool, typer.Option("--nodes", help="the programs of nodes, too")] = False,
 ) -> None:
     """Download or build the API servers, unless they are cached."""

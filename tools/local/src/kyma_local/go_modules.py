@@ -96,7 +96,8 @@ def run(
         what = " ".join(command[:4])
         raise SourceFailed(f"{what} was not done after {within / 60:g} minutes; run it again, and Go continues there")
     if process.returncode:
-        raise SourceFailed(f"{' '.join(command[:4])} failed: {''.join(errors).strip()[-2000:]}")
+        why = "".join(errors).strip() or printed.strip()  # with -json it is among what is printed
+        raise SourceFailed(f"{' '.join(command[:4])} failed: {why[-2000:]}")
     return printed
 
 
