@@ -11,7 +11,10 @@ from lifecycle_manager_api import Kyma, Manifest, ModuleConfig, SyncResource, na
 
 
 def _kyma_of_manifest(manifest: Manifest) -> Iterable[str]:
-    if kyma := manifest.metadata.labels.get(names.KYMA_NAME):
+    """Yield the Kyma by the label, or by the owner where somebody has removed the label."""
+    metadata = manifest.metadata
+    owners = (each.name for each in metadata.owner_references if each.kind == Kyma.KIND)
+    if kyma := metadata.labels.get(names.KYMA_NAME) or next(owners, ""):
         yield kyma
 
 

@@ -26,7 +26,6 @@ from lifecycle_manager.kyma.reasons import (
 from lifecycle_manager.kyma.resolution import MAX_MODULES
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import WantedModule
-from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set.reporting import READY
 from lifecycle_manager_api import (
     KymaModuleStatus,
@@ -96,7 +95,7 @@ def removed_module(snapshot: KymaSnapshot, manifest: Manifest) -> ModuleReport:
     """Return the report on a module that is not requested any more, as long as its Manifest exists."""
     is_unmanaged = names.IS_UNMANAGED in manifest.metadata.annotations
     status = msgspec.structs.replace(
-        _leaving(snapshot, module_of_manifest(manifest)),
+        _leaving(snapshot, snapshot.module_of(manifest)),
         channel=manifest.metadata.labels.get(names.CHANNEL, ""),
         version=manifest.spec.version,
         state=State.UNMANAGED if is_unmanaged else State.DELETING,

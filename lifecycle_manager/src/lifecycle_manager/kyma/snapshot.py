@@ -40,6 +40,7 @@ from lifecycle_manager.contract.signals import ClusterReplaced, ModuleConfigsWri
 from lifecycle_manager.kyma.crd import KymaCrd, KymaCrds
 from lifecycle_manager.kyma.pull_secret import PullSecret, PullSecretCopy
 from lifecycle_manager.module_catalog.controller import Offers
+from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.module_catalog.offer import Offer
 from lifecycle_manager.object_set.policy import Policies
 from lifecycle_manager.options.kymas import KymaSettings
@@ -150,6 +151,16 @@ class KymaSnapshot:
     def pull_secret_condition(self) -> NewCondition | None:
         """The condition of the image pull Secret; None where there is none to copy."""
         return self.pull_secret.condition if self.pull_secret is not None else None
+
+    def module_of(self, manifest: Manifest) -> str:
+        """Return the module of a Manifest, by the status where somebody has removed its label; empty for none."""
+        listed = ((each.name, each.manifest) for each in self.kyma.status.modules)
+        shown = (name for name, known in listed if known is not None and known.metadata.name == manifest.metadata.name)
+        return module_of_manifest(manifest) or next(shown, "")
+
+    def by_module(self, manifests: Iterable[Manifest]) -> dict[str, Manifest]:
+        """Return Manifests by module, without those that nobody knows the module of."""
+        return {module: each for each in manifests if (module := self.module_of(each))}
 
     def deletion_plus(self, timeout: timedelta | None) -> datetime | None:
         """Return when the Kyma has been deleted for so long; None for never."""

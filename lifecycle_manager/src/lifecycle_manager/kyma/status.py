@@ -39,7 +39,6 @@ from lifecycle_manager.kyma.module_status import (
 )
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
-from lifecycle_manager.module_catalog.manifests import module_of_manifest
 from lifecycle_manager.object_set.reporting import READY, with_conditions
 from lifecycle_manager.skr.brake import DELETION_STUCK
 from lifecycle_manager.skr.failure import SkrFailure
@@ -185,7 +184,7 @@ def _with_manifests(snapshot: KymaSnapshot, changes: Iterable[ModuleChange]) -> 
     """Return the last known states of the modules, with all Manifests: one that no Kyma names counts as orphaned."""
     known = snapshot.kyma.status.modules
     new = (change.manifest for change in changes if isinstance(change, ApplyManifest))
-    manifests = {module_of_manifest(each): each for each in (*new, *chosen_manifests(snapshot))}
+    manifests = snapshot.by_module((*new, *chosen_manifests(snapshot)))
     named = {each.name for each in known}
     unknown = (
         KymaModuleStatus(name=name, state=State.PROCESSING, version=each.spec.version, manifest=reference_to(each))
@@ -222,7 +221,7 @@ def deleting_status(
     stuck = stuck_at is not None and stuck_at <= snapshot.timing.now
     removed: NewCondition = (MODULES, "False", MODULES_REMOVED, "all modules are removed")
     removing: NewCondition = (MODULES, "False", reasons.REMOVING, message)
-    known = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
+    known = snapshot.by_module(chosen_manifests(snapshot))
     reports = [removed_module(snapshot, manifest) for _, manifest in sorted(known.items())]
     in_kcp = with_conditions(
         snapshot.kyma.status,

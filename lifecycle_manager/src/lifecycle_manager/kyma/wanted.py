@@ -165,7 +165,7 @@ class WantedModules:
 
 def wanted_of(snapshot: KymaSnapshot, spec: KymaSpec) -> WantedModules:
     kyma, offer, timing = snapshot.kyma, snapshot.offer, snapshot.timing
-    manifests = {module_of_manifest(each): each for each in chosen_manifests(snapshot)}
+    manifests = snapshot.by_module(chosen_manifests(snapshot))
     installed = installed_in(kyma, manifests)
     terminating = {name: each for name, each in sorted(manifests.items()) if each.metadata.being_deleted}
     still_there = {name: _installed_by(each) for name, each in terminating.items()}

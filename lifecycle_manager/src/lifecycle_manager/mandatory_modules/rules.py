@@ -141,7 +141,7 @@ def _released(
 def _deletions(offer: Offer, existing: Mapping[str, Manifest]) -> Iterator[str]:
     wanted = offer.required
     for module, manifest in sorted(existing.items()):
-        is_wanted = module in wanted
+        is_wanted = module in wanted or not module  # it has lost the label
         if is_mandatory_manifest(manifest) and not is_wanted and not manifest.metadata.being_deleted:
             yield manifest.metadata.name
 

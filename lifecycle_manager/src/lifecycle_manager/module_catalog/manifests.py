@@ -1,7 +1,7 @@
 """The Manifest of a module in one SKR: which objects are installed, and from where.
 
-Manifests are identified by their labels, never by their name, so that Manifests which another version of the Lifecycle
-Manager named differently are adopted.
+Manifests are identified by their labels, not by their name, so that Manifests which another version of the Lifecycle
+Manager named differently are adopted. One that has lost a label gets it again, and is not deleted for the lack of it.
 """
 
 from functools import lru_cache
@@ -12,6 +12,7 @@ from msgspec.structs import replace as with_fields
 
 from kyma_oci import Component
 from kyma_oci.descriptor import CONFIG, RAW_MANIFEST
+from lifecycle_manager.contract.indexes import MANIFESTS_BY_KYMA
 from lifecycle_manager.module_catalog.identity import module_of, version_of
 from lifecycle_manager.module_catalog.offer import link_of, link_pin_of
 from lifecycle_manager_api import (
@@ -155,7 +156,7 @@ def module_of_manifest(manifest: Manifest) -> str:
 
 def kyma_of_manifest(manifest: Manifest) -> str:
     """Return the name of the Kyma whose SKR a Manifest installs a module in; empty where it has none."""
-    return manifest.metadata.labels.get(names.KYMA_NAME, "")
+    return next(iter(MANIFESTS_BY_KYMA.values(manifest)), "")
 
 
 def is_mandatory_manifest(manifest: Manifest) -> bool:

@@ -49,10 +49,12 @@ def _spec_of(entry: Entry) -> Entry | None:
 def named_apart(manifest: Manifest, held: Manifest | None) -> Manifest:
     """Return a Manifest with a name of its own where another Kyma and module have its name.
 
-    Kyma `a` with module `b-c` and Kyma `a-b` with module `c` have one usual name.
+    Kyma `a` with module `b-c` and Kyma `a-b` with module `c` have one usual name. One that says nothing else has lost
+    its labels: they are written again.
     """
     owner = (kyma_of_manifest(manifest), module_of_manifest(manifest))
-    if held is None or (kyma_of_manifest(held), module_of_manifest(held)) == owner:
+    known = (kyma_of_manifest(held), module_of_manifest(held)) if held is not None else ("", "")
+    if all(said in {"", own} for said, own in zip(known, owner, strict=True)):
         return manifest
     name = joined_name(*owner, distinct_by="/".join(owner))
     return msgspec.structs.replace(manifest, metadata=msgspec.structs.replace(manifest.metadata, name=name))
