@@ -157,8 +157,9 @@ def module_config(
     status: dict[str, Any] | None = None,
     **metadata: Any,
 ) -> ModuleConfig:
+    labels = {names.KYMA_NAME: kyma, names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
     document = {
-        "metadata": _metadata(name, metadata),
+        "metadata": _metadata(name, {"labels": labels} | metadata),
         "spec": {"kyma": kyma, "module": module} | (spec or {}),
         "status": status or {},
     }

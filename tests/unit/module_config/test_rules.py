@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot, ReadV
 from lifecycle_manager.module_config.status import SyncedCondition, too_large
 from lifecycle_manager.module_config.texts import text_of
 from lifecycle_manager.options.configuration import Quota
-from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference
+from lifecycle_manager_api import Kyma, ModuleConfig, ModuleTemplate, ResourceReference, names
 from lifecycle_manager_api.kinds import MAX_TEXT_BYTES
 from tests import builders
 from tests.unit.module_config.planning import writes_after
@@ -99,6 +100,18 @@ def test_unchanged_module_cr_writes_nothing() -> None:
     write = writes_after(snapshot(read))[0]
     assert isinstance(write, ApplyModuleConfig)
     assert writes_after(snapshot(read, as_written(write))) == ()
+
+
+@pytest.mark.parametrize("label", [names.KYMA_NAME, names.MODULE_NAME, names.MANAGED_BY])
+def test_module_config_that_lost_a_label_is_written_again(label: str) -> None:
+    """Without it the Module Manager would not see it any more."""
+    read = reading(builders.infrastructure())
+    write = writes_after(snapshot(read))[0]
+    assert isinstance(write, ApplyModuleConfig)
+    written = as_written(write)
+    kept = {key: value for key, value in written.metadata.labels.items() if key != label}
+    lost = msgspec.structs.replace(written, metadata=msgspec.structs.replace(written.metadata, labels=kept))
+    assert writes_after(snapshot(read, lost)) == (write,)
 
 
 def test_older_version_never_follows_a_newer_one() -> None:

@@ -28,7 +28,7 @@ from lifecycle_manager.module_config.status import (
     read_from,
     within_quota,
 )
-from lifecycle_manager_api import ModuleConfig, ResourceReference, State, joined_name
+from lifecycle_manager_api import ModuleConfig, ResourceReference, State, joined_name, names
 from lifecycle_manager_api.known_kinds import kind_refusal
 
 
@@ -195,12 +195,22 @@ def _writes(config: ModuleConfig | None, name: str, module_cr: ModuleCr) -> tupl
         return () if has_condition(config, mark.condition) else (mark,)
     text = module_cr.text or ""
     steps: list[Write] = []
-    if config is None or config.spec.resource != text or not _is_same(config.spec.resource_ref, reference):
+    is_same = config is not None and config.spec.resource == text and _is_same(config.spec.resource_ref, reference)
+    if not is_same or (config is not None and _lacks_labels(config)):
         steps.append(ApplyModuleConfig(name, text, reference, source))
     condition = read_from(source)
     if config is None or not has_condition(config, condition):
         steps.append(SetCondition(name, condition))
     return tuple(steps)
+
+
+def labels_of(kyma: str, module: str) -> dict[str, str]:
+    """Return the labels of a ModuleConfig, by which its Module Manager finds it."""
+    return {names.KYMA_NAME: kyma, names.MODULE_NAME: module, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
+
+
+def _lacks_labels(config: ModuleConfig) -> bool:
+    return not labels_of(config.spec.kyma, config.spec.module).items() <= config.metadata.labels.items()
 
 
 def _is_same(known: ResourceReference | None, read: ResourceReference) -> bool:

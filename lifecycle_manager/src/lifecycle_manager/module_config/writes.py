@@ -15,7 +15,7 @@ from lifecycle_manager.contract.resources import FIELD_MANAGER, MODULE_CONFIGS, 
 from lifecycle_manager.contract.signals import ModuleConfigsWritten, Trace
 from lifecycle_manager.contract.verdict import SYNCED
 from lifecycle_manager.contract.writes import write_status
-from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write
+from lifecycle_manager.module_config.rules import ApplyModuleConfig, DeleteModuleConfig, SetCondition, Write, labels_of
 from lifecycle_manager.module_config.snapshot import ModuleConfigSnapshot
 from lifecycle_manager.module_config.status import merged
 from lifecycle_manager.object_set.policy import Policies
@@ -88,11 +88,7 @@ class ModuleConfigWrites:
     async def _write(self, seen: ModuleConfigSnapshot, step: ApplyModuleConfig, trace: Trace) -> None:
         origin = {names.TRACEPARENT: handed_on(trace.traceparent), names.OBSERVED_AT: trace.observed_at}
         metadata = {
-            "labels": {
-                names.KYMA_NAME: seen.kyma,
-                names.MODULE_NAME: seen.module,
-                names.MANAGED_BY: names.LIFECYCLE_MANAGER,
-            },
+            "labels": labels_of(seen.kyma, seen.module),
             "annotations": {key: value for key, value in origin.items() if value},
         }
         reference = msgspec.to_builtins(step.reference)
