@@ -21,7 +21,9 @@ from lifecycle_manager.contract.resources import (
     RAW_KYMAS,
 )
 from lifecycle_manager.contract.signals import ClusterReplaced
+from lifecycle_manager.kyma.reasons import KYMA_CREATED_AGAIN
 from lifecycle_manager.kyma.rules import MAX_REPEATS
+from lifecycle_manager.kyma.writes import CREATED_AGAIN
 from lifecycle_manager_api import ConditionStatus, State, find, names
 from tests import builders
 from tests.kinds import NAMESPACES
@@ -203,6 +205,16 @@ async def test_restored_cluster_with_an_older_crd_gets_that_of_kcp(world: World)
     await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, {"spec": {"versions": older}})
     await world.turn("kyma", key_of("demo"), ClusterReplaced("demo"))
     assert (await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name))["spec"] == brought["spec"]
+
+
+async def test_kyma_that_is_created_again_is_reported_on_both_sides(world: World) -> None:
+    await world.register("demo", "tpyo")
+    await world.introduced()
+    again = (KYMA_CREATED_AGAIN, CREATED_AGAIN)
+    assert again not in {*world.events, *world.skr_events}
+    await (await world.skr()).delete(KYMAS, "default", SKR)
+    await world.reconcile(times=3)
+    assert world.events.count(again) == world.skr_events.count(again) == 1
 
 
 async def test_events_are_recorded_once_on_both_sides(world: World) -> None:

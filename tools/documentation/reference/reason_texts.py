@@ -140,6 +140,10 @@ REASONS: Mapping[str, Texts] = {
         "Installing": ("The module is being installed.", WAIT),
         "Updating": ("The module is being updated.", WAIT),
         "NothingToInstall": ("The version has no objects in the cluster.", NONE),
+        "KymaCreatedAgain": (
+            "The Kyma CR in the cluster was gone, with the list of modules that users had chosen.",
+            "Find out who deleted it, or to which cluster the access Secret leads; choose the modules again.",
+        ),
         "ModuleNotWritten": ("The Manifest could not be written.", "Read the message: it is the API server's."),
         "ModuleReady": ("The module works.", NONE),
         "ModuleRemoved": ("The module is removed.", NONE),

@@ -29,6 +29,7 @@ INSTALLING = "Installing"
 UPDATING = "Updating"
 NOTHING_TO_INSTALL = "NothingToInstall"
 
+KYMA_CREATED_AGAIN = "KymaCreatedAgain"
 MODULE_NOT_WRITTEN = "ModuleNotWritten"
 MODULE_READY = "ModuleReady"
 MODULE_REMOVED = "ModuleRemoved"

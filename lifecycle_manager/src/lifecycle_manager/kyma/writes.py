@@ -37,7 +37,7 @@ from lifecycle_manager.contract.writes import remove_finalizers, set_finalizers,
 from lifecycle_manager.kyma.crd import KymaCrd
 from lifecycle_manager.kyma.events import events_between, for_operators
 from lifecycle_manager.kyma.pull_secret import PullSecret, copy_for_skr
-from lifecycle_manager.kyma.reasons import MODULE_NOT_WRITTEN
+from lifecycle_manager.kyma.reasons import KYMA_CREATED_AGAIN, MODULE_NOT_WRITTEN
 from lifecycle_manager.kyma.rules import Correction, visible_metadata
 from lifecycle_manager.kyma.status import OWN_CONDITIONS
 from lifecycle_manager.kyma.wanted import (
@@ -64,6 +64,10 @@ NAMESPACE: JsonObject = {
     },
 }
 """The namespace of all that is ours in an SKR, with upstream's labels for Istio and for Warden, which checks images."""
+CREATED_AGAIN = (
+    "the cluster had no Kyma CR any more: it was created again with the default modules; "
+    "others are removed until they are chosen again"
+)
 METADATA = "f:metadata"
 NO_STATUS: dict[str, None] = dict.fromkeys(KymaStatus.__struct_encode_fields__)
 
@@ -108,7 +112,7 @@ class KymaWrites:
         """Create the Kyma CR in the SKR; return None where a user was faster: the spec belongs to the users.
 
         Nobody owns it, or a server-side apply by users would conflict, and keep modules that they leave out later. With
-        `is_replaced` other domains are notified. Raises KubeError.
+        `is_replaced` other domains are notified, and Events say so. Raises KubeError.
         """
         labels, annotations = visible_metadata(kyma)
         document = {
@@ -128,7 +132,10 @@ class KymaWrites:
         except AlreadyExists:
             return None
         if is_replaced:
+            events = self.manager.events
             self.manager.publish(ClusterReplaced(kyma.metadata.name))
+            events.record(KYMAS, kyma, KYMA_CREATED_AGAIN, CREATED_AGAIN, type="Warning")
+            await events.write_to(skr, RAW_KYMAS, created, KYMA_CREATED_AGAIN, CREATED_AGAIN, type="Warning")
         owned = ((each, fields_of(each).get(METADATA)) for each in entries_of(created))
         patch = ownership_patch(created, [{**each, "fieldsV1": {METADATA: left}} for each, left in owned if left])
         try:
