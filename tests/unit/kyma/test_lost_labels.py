@@ -66,7 +66,10 @@ def test_manifest_that_says_nothing_is_written_again_and_one_of_others_is_not() 
         assert named_apart(wanted, without(of_others, label)) != wanted
 
 
-@pytest.mark.parametrize("labels", [[names.MODULE_NAME], [names.MODULE_NAME, names.MANDATORY_MODULE]])
+@pytest.mark.parametrize(
+    "labels",
+    [[names.MODULE_NAME], [names.MANDATORY_MODULE], [names.MODULE_NAME, names.MANDATORY_MODULE]],
+)
 def test_mandatory_module_is_not_removed_for_lost_labels(labels: list[str]) -> None:
     manifest = without(builders.manifest("warden", "1.0.0", mandatory=True), *labels)
     kyma = introduced(status={"conditions": [builders.condition("SKRReachable", "Reachable", status="True")]})

@@ -265,8 +265,14 @@ def _channel_of(manifest: Manifest) -> str:
 
 
 def chosen_manifests(snapshot: KymaSnapshot) -> tuple[Manifest, ...]:
-    """Return the Manifests of modules that users chose, without the mandatory ones."""
-    return tuple(each for each in snapshot.manifests if not is_mandatory_manifest(each))
+    """Return the Manifests of modules that users chose, without the mandatory ones: these have no channel."""
+    required = snapshot.offer.required
+
+    def is_mandatory(manifest: Manifest) -> bool:
+        lost_its_label = module_of_manifest(manifest) in required and names.CHANNEL not in manifest.metadata.labels
+        return is_mandatory_manifest(manifest) or lost_its_label
+
+    return tuple(each for each in snapshot.manifests if not is_mandatory(each))
 
 
 def installed_in(kyma: Kyma, manifests: Mapping[str, Manifest]) -> dict[str, Installed]:
