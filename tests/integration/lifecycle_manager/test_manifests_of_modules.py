@@ -108,3 +108,24 @@ async def test_module_has_a_manifest_and_shows_its_state(telemetry: Walkthrough)
     status = await eventually(shown(environment, "telemetry", state="Error"))
     assert "says Error" in status.message
     await eventually(lambda: is_event_recorded(environment, "ModuleError", "says Error"))
+
+
+async def test_manifest_gets_its_labels_again_and_the_users_module_cr_stays(telemetry: Walkthrough) -> None:
+    environment = telemetry.environment
+    await set_state(environment, "Ready")
+    await eventually(shown(environment, "telemetry", state="Ready"))
+    before = await manifest_of(environment, "telemetry")
+    assert before is not None
+    module_cr = await environment.skr.get(MODULE_CRS, "default", SKR)
+
+    async def is_whole() -> bool:
+        (found,) = (await environment.kcp.list(MANIFESTS, KCP)).items
+        assert found.metadata.uid == before.metadata.uid
+        assert not found.metadata.being_deleted
+        return found.metadata.labels == before.metadata.labels
+
+    for lost in ((names.MODULE_NAME,), (names.KYMA_NAME,), (names.KYMA_NAME, names.MODULE_NAME)):
+        patch = {"metadata": {"labels": dict.fromkeys(lost)}}
+        await environment.kcp.merge_patch(MANIFESTS, before.metadata.name, patch, KCP, field_manager="operator")
+        await eventually(is_whole)
+    assert (await environment.skr.get(MODULE_CRS, "default", SKR))["metadata"]["uid"] == module_cr["metadata"]["uid"]
