@@ -166,6 +166,26 @@ async def test_status_of_thousands_of_modules_with_huge_names_is_limited(world: 
     assert 0 < len(world.events) < 50
 
 
+async def test_status_of_modules_with_huge_channels_is_limited(world: World) -> None:
+    await world.register()
+    await world.introduced()
+    skr = await world.skr()
+    crd = await skr.get(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name)  # of which users may make what they want
+    for version in crd["spec"]["versions"]:
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version["schema"]["openAPIV3Schema"].get("properties", {})["spec"] = anything
+    definition = {"spec": {"versions": crd["spec"]["versions"]}}
+    await skr.merge_patch(CUSTOM_RESOURCE_DEFINITIONS, KYMAS.plural_name, definition)
+    modules = [{"name": f"none{number}"} for number in range(100)]
+    spec = {"channel": "x" * 100_000, "modules": [{**modules[0], "channel": "y" * 100_000}, *modules[1:]]}
+    await skr.merge_patch(RAW_KYMAS, names.DEFAULT_KYMA_NAME, {"spec": spec}, SKR)
+    await world.reconcile()
+    for kyma in (await world.in_kcp(), await world.in_skr()):
+        assert kyma.status.state == "Warning"
+        assert len(kyma.status.modules) == 100
+        assert len(msgspec.json.encode(kyma.status)) < 100_000
+
+
 async def test_module_that_kcp_refuses_does_not_delay_others(world: World) -> None:
     for module in ("api", "nats"):
         await world.offer(builders.template(module, "1.0.0", installs=True), builders.release(module, regular="1.0.0"))

@@ -14,6 +14,7 @@ from itertools import islice
 from lifecycle_manager.contract.conditions import DELETION_HELD
 from lifecycle_manager.contract.durations import parse_duration
 from lifecycle_manager.contract.offsets import offset_of
+from lifecycle_manager.kyma.causes import MAX_NAME_LENGTH
 from lifecycle_manager.kyma.reasons import (
     CHANNEL_NOT_FOUND,
     DOWNGRADE_NOT_ALLOWED,
@@ -44,6 +45,7 @@ from lifecycle_manager_api import (
     names,
     template_name,
 )
+from lifecycle_manager_api.conditions import shortened
 
 MAX_MODULES = 300
 """More than any catalog offers; users may write anything. Modules of the catalog are shown before unknown ones."""
@@ -119,6 +121,11 @@ def limited(requested: Sequence[KymaModule], known: Container[str]) -> tuple[tup
     return decided, len(entries) - len(decided)
 
 
+def shown_channel(channel: str) -> str:
+    """Return a channel at a length that a status has room for, for each of its modules; none that is offered is cut."""
+    return shortened(channel, MAX_NAME_LENGTH)
+
+
 def resolve(
     spec: KymaSpec, kyma: ObjectMeta, *, offer: Offer, installed: Mapping[str, Installed], timing: Timing
 ) -> tuple[Resolution, ...]:
@@ -138,7 +145,7 @@ class _Rules:
     timing: Timing
 
     def resolve(self, module: KymaModule, installed: Installed | None) -> Resolution:
-        channel = module.channel or self.spec.channel
+        channel = shown_channel(module.channel or self.spec.channel)
         if not module.managed:
             return self._keep(_unmanaged(module, channel), installed)
         found = _requested(module, channel, labels=self.kyma.labels, offer=self.offer)

@@ -37,6 +37,7 @@ from lifecycle_manager.kyma.module_status import (
     reference_to,
     removed_module,
 )
+from lifecycle_manager.kyma.resolution import shown_channel
 from lifecycle_manager.kyma.snapshot import KymaSnapshot
 from lifecycle_manager.kyma.wanted import ApplyManifest, ModuleChange, WantedModules, chosen_manifests
 from lifecycle_manager.object_set.reporting import READY, with_conditions
@@ -127,7 +128,7 @@ def _status(
         snapshot.timing.now,
         state=state,
         modules=modules_shown(modules),
-        active_channel=requested.channel,
+        active_channel=shown_channel(requested.channel),
         skip_maintenance_windows=requested.skip_maintenance_windows,
         dropped=unasked,
         records=msgspec.structs.replace(
