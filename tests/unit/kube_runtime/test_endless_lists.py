@@ -33,3 +33,22 @@ async def test_list_ends_where_it_is_longer_than_all_its_pages_may_be(
                 continue
             with pytest.raises(ResponseInvalid, match=f"longer than {too_little} bytes"):
                 await read(client)
+
+
+async def test_list_of_untyped_objects_has_no_more_values_than_one_answer(
+    cluster: SimulatedCluster,
+) -> None:
+    for number in range(6):
+        metadata = {"name": f"map-{number}", "namespace": "default"}
+        data = {f"key-{number}": "" for number in range(100)}
+        cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    policy = KubeconfigPolicy.permissive()
+    for most, fits in ((5_000, True), (600, False)):
+        options = ClientOptions(max_values=most)
+        async with await Client.from_kubeconfig(cluster.kubeconfig, options=options, policy=policy) as client:
+            assert len(await client.list_revisions(CONFIG_MAPS, "default")) == 6
+            if fits:
+                assert await read_whole(client) == 6
+                continue
+            with pytest.raises(ResponseInvalid, match=f"the list has more than {most} values"):
+                await read_whole(client)

@@ -17,8 +17,9 @@ import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply, removes_itself
-from kube_runtime.apply.established import wait_established
+from kube_runtime.apply.established import kind_named_in, wait_established
 from kube_runtime.apply.existence import look_up
+from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.memory import ApplyMemory, digest_of
 from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
@@ -127,7 +128,7 @@ class Applier:
                 if note_existing is not None and (existing := terms.existing()):
                     terms.found = await note_existing(existing)
             terms.has_run = repeated and all(each.action != "created" for each in outcomes.values())
-            terms.refused.update(_kind_defined_in(wanted[n]) for n in members if _is_crd_that_failed(outcomes[n]))
+            terms.refused.update(kind_named_in(wanted[n]) for n in members if _is_crd_that_failed(outcomes[n]))
         applied = [outcomes[number] for number in range(len(wanted))]
         left_over = left_over_by(applied, inventory)
         going = left_over if prune else []
@@ -244,23 +245,26 @@ class Applier:
             done: Written | JsonObject | None = created
         else:
             done = await self._written(target, digest, terms)
-        if not isinstance(done, Written):
-            return ObjectOutcome(entry, wanted.index, "unchanged", live=done)
-        self._memory.remember(entry, digest, done.live, self._field_manager)
-        return await self._outcome(wanted, target, done)
+        if isinstance(done, Written):
+            self._memory.remember(entry, digest, done.live, self._field_manager)
+            outcome = await self._outcome(wanted, target, done)
+        else:
+            outcome = ObjectOutcome(entry, wanted.index, "unchanged", live=done)
+        terms.kept.keep(outcome.live)
+        return outcome
 
     async def _created(self, target: ObjectTarget, terms: "_Terms") -> Written | None:
         """Create an object that may be somebody else's; None if it exists, see `looked_up`. Raises KubeError."""
         entry = target.entry
         if entry.identity in terms.known:  # mostly it does
-            terms.looked_up |= await look_up(self._client, entry)
+            terms.note(await look_up(self._client, entry))
         if entry not in terms.looked_up:
             try:
                 return await self._writer.create(target)
             except (ClusterUnreachable, ServerUnavailable):
                 raise
             except KubeError:
-                terms.looked_up |= await look_up(self._client, entry)
+                terms.note(await look_up(self._client, entry))
                 if entry not in terms.looked_up:
                     raise
         return None
@@ -362,6 +366,12 @@ class _Terms:
     written: set[Identity] = field(default_factory=set)
     has_run: bool = False
     refused: set[tuple[str, str]] = field(default_factory=set)
+    kept: KeptObjects = field(default_factory=KeptObjects)
+
+    def note(self, found: Mapping[InventoryEntry, JsonObject | None]) -> None:
+        """Note what is known to exist. Raises ResponseTooLarge."""
+        self.kept.keep(*found.values())
+        self.looked_up.update(found)
 
     def rechecks(self, entry: InventoryEntry) -> bool:
         return self.recheck if isinstance(self.recheck, bool) else entry.identity in self.recheck
@@ -379,14 +389,6 @@ def _rank(wanted: KubernetesObject) -> int:
 
 def _is_crd_that_failed(outcome: ObjectOutcome) -> bool:
     return outcome.error is not None and (outcome.entry.group, outcome.entry.kind) == CRD
-
-
-def _kind_defined_in(crd: KubernetesObject) -> tuple[str, str]:
-    """Return the group and name of the kind that a CRD defines; nothing of any use where it is malformed."""
-    spec = crd.document.get("spec")
-    if not isinstance(spec, Mapping) or not isinstance(names := spec.get("names"), Mapping):
-        return "", ""
-    return str(spec.get("group")), str(names.get("kind"))
 
 
 def _unresolved_entry(wanted: KubernetesObject) -> InventoryEntry:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from kube_runtime.apply.contents import contents_of, objects_of_crd
 from kube_runtime.apply.existence import find_object
+from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.memory import ApplyMemory
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD, CUSTOM_RESOURCES, rank_of
@@ -36,12 +37,12 @@ class ObjectRemoval:
         Once custom resources are, what their controller made of them is as well, before what acts on its finalizers.
         """
         outcomes: list[ObjectOutcome] = []
-        left = list(entries)
+        left, kept = list(entries), KeptObjects()
         while left:
             rank = max(rank_of(entry.group, entry.kind) for entry in left)
             members = [entry for entry in left if rank_of(entry.group, entry.kind) == rank]
             left = [entry for entry in left if entry not in members]
-            outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared), members))
+            outcomes.extend(await concurrently(lambda entry: self._remove(entry, spared, kept), members))
             waiting = rank == CUSTOM_RESOURCES and await self.held(left)
             if waiting or any(map(is_there, outcomes)):
                 return [*outcomes, *(waiting or (ObjectOutcome(entry, None, "kept") for entry in left))]
@@ -55,24 +56,25 @@ class ObjectRemoval:
         crds = [entry for entry in entries if (entry.group, entry.kind) == CRD]
         if not crds or len(crds) == len(entries):
             return []
-        own = {entry.identity for entry in entries}
-        asked = await concurrently(lambda crd: self._in_use(crd, own), crds)
+        own, kept = {entry.identity for entry in entries}, KeptObjects()
+        asked = await concurrently(lambda crd: self._in_use(crd, own, kept), crds)
         in_use = {each.entry: each for each in asked if is_there(each)}
         return [in_use.get(each) or ObjectOutcome(each, None, "kept") for each in entries] if in_use else []
 
-    async def _in_use(self, crd: InventoryEntry, own: Collection[Identity]) -> ObjectOutcome:
+    async def _in_use(self, crd: InventoryEntry, own: Collection[Identity], kept: KeptObjects) -> ObjectOutcome:
         """Tell whether a CRD that is to be deleted has objects that are not one's own."""
         try:
             found = await find_object(self.client, crd)
             if found is None or not self.owns(crd, found.live):
                 return ObjectOutcome(crd, None, "released")
+            kept.keep(found.live)
             if contents := await objects_of_crd(self.client, found.live, own):
                 return ObjectOutcome(crd, None, "held", live=found.live, contents=contents)
         except KubeError as error:
             return ObjectOutcome(crd, None, "failed", explained(error), cause=error)
         return ObjectOutcome(crd, None, "pruned")
 
-    async def _remove(self, entry: InventoryEntry, spared: frozenset[str]) -> ObjectOutcome:
+    async def _remove(self, entry: InventoryEntry, spared: frozenset[str], kept: KeptObjects) -> ObjectOutcome:
         """Delete one object.
 
         Not one that is gone, somebody else's by now, one of the spared in an earlier group, or that contains objects.
@@ -85,13 +87,15 @@ class ObjectRemoval:
             resource, live = found
             if not self.owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
+            done = ObjectOutcome(entry, None, "pruned", live=live)
             if not live["metadata"].get("deletionTimestamp"):
-                return await self._delete(resource, entry, live)
+                done = await self._delete(resource, entry, live)
+            kept.keep(done.live)
         except NotFound:  # deleted meanwhile
             return ObjectOutcome(entry, None, "pruned")
         except KubeError as error:
             return ObjectOutcome(entry, None, "failed", explained(error), cause=error)
-        return ObjectOutcome(entry, None, "pruned", live=live)
+        return done
 
     async def _delete(self, resource: Resource[JsonObject], entry: InventoryEntry, live: JsonObject) -> ObjectOutcome:
         """Delete an object as it was read, unless it contains objects of others. Raises KubeError."""

@@ -18,8 +18,8 @@ class ClientOptions:
     - `attempts`: how often a request is sent that is refused with Retry-After
     - `max_retry_after_seconds`: the longest wait before another attempt; a longer one is left to the caller
     - `max_response_bytes`, `max_event_bytes`: the size of a response and of one line of a watch
-    - `max_values`: how many values one response has, for servers that are not trusted: a decoded value needs up to 24
-      times the bytes of its text
+    - `max_values`: how many values one response has, and all pages of a list of untyped objects, for servers that are
+      not trusted: a decoded value needs up to 24 times the bytes of its text
     - `max_list_bytes`: the size of all pages of one list together, for servers that are not trusted
     - `read_buffer_bytes`: how much of an answer is taken from the network before it is read
     - `answer_memory`: what answers of several clients that are longer than that take together

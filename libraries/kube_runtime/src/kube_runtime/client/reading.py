@@ -165,7 +165,7 @@ class Reader:
         decoding = decoding_for(resource.type)
         path = resource.path(namespace)
         query: dict[str, Any] = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        limit, size = page_size, 0
+        limit, size, values = page_size, 0, 0
         while True:
             query["limit"] = limit or None
             try:
@@ -178,6 +178,8 @@ class Reader:
                 limit = max(1, (limit or _WHOLE_LIST) // 4)
                 continue
             size = self._measured(size, answer)
+            if resource.type is dict:  # else what is no field is not kept
+                values = await self._counted(values, answer)
             try:
                 page = decoding.list(answer.body)
             except ResponseInvalid:
@@ -255,6 +257,16 @@ class Reader:
         if list_bytes > max_bytes:
             raise ResponseTooLarge(f"the list is longer than {max_bytes} bytes")
         return list_bytes
+
+    async def _counted(self, list_values: int, page: ServerResponse) -> int:
+        """Return the values of a list with one more page. Raises ResponseTooLarge where these are over the limit."""
+        most = self._transport.options.max_values
+        if most is None:
+            return 0
+        list_values += await check_json_aside(page.body, JsonLimits(len(page.body), most, max_depth=None))
+        if list_values > most:
+            raise ResponseTooLarge(f"the list has more than {most} values")
+        return list_values
 
     async def _request(self, resource: Resource[Any], method: str, target: str, **given: Any) -> ServerResponse:
         """Send a request for objects of a kind. Raises KindUnknown where these are not served at its path (any more).

@@ -1,0 +1,81 @@
+"""A cluster whose users make objects large can't fill the memory with all objects of a set."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_runtime import Applier, Client, ResponseTooLarge, parse_objects
+from kube_runtime.apply import kept
+from kube_runtime.apply.kept import KeptObjects
+from tests.integration.kube_runtime.things import as_text
+from tests.kinds import CONFIG_MAPS
+from tests.unit.kube_runtime.test_objects_of_refused_kinds import names_of
+
+NAMES = ("one", "three", "two")
+TOO_LARGE = "the objects of the set have more than 400 values in the cluster"
+
+
+def config(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
+
+
+async def enlarge(client: Client) -> None:
+    data = {"data": {f"key-{number}": "" for number in range(100)}, "metadata": {"finalizers": ["example.com/held"]}}
+    for name in NAMES:
+        await client.merge_patch(CONFIG_MAPS, name, data, "default", field_manager="somebody")
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+async def test_objects_of_a_set_that_are_too_large_together_fail_by_name(
+    client: Client, monkeypatch: pytest.MonkeyPatch, remembers: bool
+) -> None:
+    objects = parse_objects(as_text(*map(config, NAMES)))
+    applier = Applier(client, field_manager="test")
+    first = await applier.apply(objects)
+    await enlarge(client)
+    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    applier = applier if remembers else Applier(client, field_manager="test")
+    result = await applier.apply(objects, first.inventory)
+    assert sorted(each.error or "" for each in result.outcomes) == ["", TOO_LARGE, TOO_LARGE]
+    assert [each.live is None for each in result.failed] == [True, True]
+    assert result.inventory == first.inventory
+    for name in NAMES:
+        await client.merge_patch(CONFIG_MAPS, name, {"data": None}, "default", field_manager="somebody")
+    result = await applier.apply(objects, result.inventory)
+    assert not result.failed
+
+
+async def test_large_objects_that_others_hold_are_deleted_as_any(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applier = Applier(client, field_manager="test", labels={"ours": "true"})
+    first = await applier.apply(parse_objects(as_text(*map(config, NAMES))))
+    await enlarge(client)
+    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    result = await applier.delete(first.inventory)
+    assert sorted(each.error or "" for each in result.outcomes) == ["", TOO_LARGE, TOO_LARGE]
+    assert result.inventory == first.inventory
+    for name in NAMES:
+        await client.merge_patch(CONFIG_MAPS, name, {"metadata": {"finalizers": None}}, "default")
+    assert await names_of(client, CONFIG_MAPS) == []
+    assert (await applier.delete(result.inventory)).inventory == ()
+
+
+def count(value: Any) -> int:
+    parts = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return 1 + sum(map(count, parts))
+
+
+@given(st.recursive(st.none() | st.text(max_size=200), lambda it: st.lists(it) | st.dictionaries(st.text(), it)))
+def test_what_is_kept_has_no_more_values_than_are_allowed(value: Any) -> None:
+    live, room = {"value": value}, KeptObjects(20)
+    try:
+        room.keep(live)
+    except ResponseTooLarge:
+        assert room.left == 20
+    else:
+        assert count(live) <= 20
+        assert len(json.dumps(live, ensure_ascii=False)) < 20 * 200
