@@ -1,10 +1,14 @@
 """A Namespace or CRD is deleted only where the server has said of every kind that nothing is in it."""
 
+import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 
 from kube_runtime import Applier, Client, InventoryEntry, ObjectOutcome, parse_objects
+from kube_runtime.apply.contents import contents_of
+from kube_runtime.client.transport import ServerResponse, Transport
 from kube_simulation import Refuse, Refused, SimulatedCluster
 from tests.integration.kube_runtime.things import as_text, definition, thing
 from tests.kinds import CONFIG_MAPS, NAMESPACES
@@ -39,8 +43,8 @@ async def test_namespace_stays_with_its_objects_named_and_in_the_inventory(appli
         await create(client, name=f"mine-{number:02}")
     result = await applier.delete([ENTRY])
     (outcome,) = result.outcomes
-    assert (outcome.action, len(outcome.contents), outcome.contents[0]) == ("held", 11, "ConfigMap mine-00")
-    assert outcome.contents[-1] == "2 more"
+    assert (outcome.action, outcome.contents[0]) == ("held", "ConfigMap mine-00")
+    assert (len(outcome.contents), outcome.contents[-2:]) == (10, ("ConfigMap mine-08", "3 more"))
     assert (result.held, result.inventory, result.failed) == ((outcome,), (ENTRY,), ())
     assert (await client.get(NAMESPACES, "shop"))["metadata"].get("deletionTimestamp") is None
 
@@ -90,3 +94,29 @@ async def test_custom_resource_whose_kind_is_called_as_a_record_is_an_object_of_
     await users.apply(parse_objects(as_text(definition(plural, kind), thing("mine", "shop", kind))))
     outcome = await removed(applier)
     assert (outcome.action, outcome.contents) == ("held", (f"{kind} mine",))
+
+
+async def test_names_of_any_number_and_length_do_not_fill_the_memory(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [
+        {"name": f"things{number}", "kind": "Thing", "namespaced": True, "verbs": ["list", "create"]}
+        for number in range(10)
+    ]
+
+    async def answer(_self: Transport, _method: str, target: str, **_: Any) -> ServerResponse:
+        if target == "/api/v1":
+            return ServerResponse(200, msgspec.json.encode({"resources": kinds}))
+        page = int(target.rpartition("continue=")[2]) + 1 if "continue=" in target else 1
+        metadata = {"resourceVersion": "1", "continue": str(page) if page < 10 else ""}
+        owned = {"metadata": {"name": "y", "ownerReferences": [{}] * 10_000}}
+        items = [{"metadata": {"name": "x" * 1_000_000}}, owned]
+        return ServerResponse(200, msgspec.json.encode({"metadata": metadata, "items": items}))
+
+    monkeypatch.setattr(Transport, "request", answer)
+    tracemalloc.start()
+    found = await contents_of(client, ENTRY, {})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(found), len(found[0]), found[-1]) == (10, 600, "91 more")
+    assert peak < 30_000_000

@@ -5,6 +5,7 @@ from typing import Any
 from kube_simulation import serve_simulation
 from lifecycle_manager.module_installation.reading import objects_of_kinds
 from lifecycle_manager_api import names
+from lifecycle_manager_api.conditions import listed
 from tests.clusters import simulated_clusters
 from tests.kinds import CRDS
 from tests.modules import group_of, module_crs, operator
@@ -27,3 +28,12 @@ async def test_objects_of_the_module_manager_are_not_the_users() -> None:
 
         assert await objects_of_kinds(skr, [GARDENS], (), {OWNER}) == (f"Garden {SKR}/other", f"Garden {SKR}/roses")
         assert len(await objects_of_kinds(skr, [GARDENS], (), ())) == 3
+
+
+async def test_of_many_objects_the_first_are_named() -> None:
+    async with serve_simulation() as simulation, simulated_clusters(simulation) as (_, skr):
+        await skr.create(CRDS, operator("garden", "1.0.0")[0], field_manager="test")
+        for number in range(12):
+            await skr.create(GARDENS, garden(f"garden-{number:02}"), SKR, field_manager="test")
+        found = await objects_of_kinds(skr, [GARDENS], (), ())
+        assert listed(found).endswith(f"Garden {SKR}/garden-08, 3 more")

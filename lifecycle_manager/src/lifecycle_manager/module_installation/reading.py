@@ -17,7 +17,8 @@ from kube_runtime import (
     goes_with,
     read_kind,
 )
-from kube_runtime.apply.contents import kind_in
+from kube_runtime.apply.contents import FirstNames, kind_in, summed
+from kube_runtime.client.discovery import METADATA_ONLY
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
@@ -127,9 +128,9 @@ async def objects_of_kinds(
 ) -> tuple[str, ...]:
     """Name the objects of these kinds that neither are the module's own nor have these owners. Raises KubeError.
 
-    What a controller has made of the module's own is not named: it goes with them.
+    What a controller has made of the module's own is not named: it goes with them. Of many the first are named.
     """
-    return tuple([name for resource in kinds for name in await _objects_of(skr, resource, own, owners)])
+    return summed([await _objects_of(skr, resource, own, owners) for resource in kinds])
 
 
 async def kind_defined_by(skr: Client, crd: str) -> Resource[JsonObject] | None:
@@ -191,14 +192,17 @@ class _Owned(msgspec.Struct, frozen=True):
 
 async def _objects_of(
     skr: Client, kind: Resource[JsonObject], own: Collection[Identity], owners: Collection[str]
-) -> Iterable[str]:
-    async def owned(resource: Resource[Any]) -> tuple[_Owned, ...]:
-        return await skr.list_metadata(replace(resource, type=_Owned))
+) -> FirstNames:
+    async def named(resource: Resource[Any]) -> FirstNames:
+        found = FirstNames()
+        typed = replace(resource, type=_Owned)
+        async for page in skr.pages(typed, page_size=1000, accept=METADATA_ONLY):
+            for each in (each.metadata for each in page.items):
+                thing = KindObject(kind, each.namespace, each.name)
+                is_gone_with = goes_with(own, each.namespace, each.owner_references)
+                if each.annotations.owner not in owners and not is_gone_with and thing.identity not in own:
+                    found.add(str(thing))
+            del page  # it is not kept while the next one is read
+        return found
 
-    listed = [each.metadata for each in await read_kind(skr, kind.api_version, kind.kind, owned) or ()]
-    found = [
-        KindObject(kind, each.namespace, each.name)
-        for each in listed
-        if each.annotations.owner not in owners and not goes_with(own, each.namespace, each.owner_references)
-    ]
-    return [str(each) for each in found if each.identity not in own]
+    return await read_kind(skr, kind.api_version, kind.kind, named) or FirstNames()

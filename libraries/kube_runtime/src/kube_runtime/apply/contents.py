@@ -7,7 +7,7 @@ listed is named as if it had objects.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -16,13 +16,15 @@ from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD
 from kube_runtime.apply.readiness import condition_of
 from kube_runtime.client.client import Client
-from kube_runtime.client.discovery import ServedGroup
+from kube_runtime.client.discovery import METADATA_ONLY, ServedGroup
 from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
 T = TypeVar("T")
 NAMESPACE = ("", "Namespace")
-MAX_NAMED = 10
+MAX_NAMED = 9
+"""With the number of the others these are as many as a message lists."""
+MAX_NAME_LENGTH = 600
 MAX_KINDS = 10_000
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _RECORDS = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("", "Endpoints"), ("coordination.k8s.io", "Lease")})
@@ -48,6 +50,19 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 class _Contained(msgspec.Struct):
     metadata: _Metadata
+
+
+@dataclass(slots=True)
+class FirstNames:
+    """The first names of many, and how many there are: a cluster may have any number, of any length."""
+
+    names: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, name: str) -> None:
+        self.count += 1
+        if len(self.names) < MAX_NAMED:
+            self.names.append(name[:MAX_NAME_LENGTH])
 
 
 LeftOut: TypeAlias = Callable[[Resource[_Contained], _Metadata], bool]
@@ -134,28 +149,35 @@ async def _of_kinds(
     resources = list(kinds)
     if len(resources) > MAX_KINDS:
         raise ResponseInvalid(f"the cluster serves more than {MAX_KINDS} kinds")
-    found = await _all(_named(client, each, left_out, namespace) for each in resources)
-    named = [name for names in found for name in names]
-    more = [f"{len(named) - MAX_NAMED} more"] if len(named) > MAX_NAMED else []
-    return (*named[:MAX_NAMED], *more)
+    return summed(await _all(_named(client, each, left_out, namespace) for each in resources))
 
 
-async def _named(client: Client, resource: Resource[_Contained], left_out: LeftOut, namespace: str | None) -> list[str]:
+def summed(found: Iterable[FirstNames]) -> tuple[str, ...]:
+    """Return the first names of all, and the number of the others."""
+    counted = list(found)
+    named = [name for each in counted for name in each.names][:MAX_NAMED]
+    more = sum(each.count for each in counted) - len(named)
+    return (*named, f"{more} more") if more else tuple(named)
+
+
+async def _named(
+    client: Client, resource: Resource[_Contained], left_out: LeftOut, namespace: str | None
+) -> FirstNames:
+    found = FirstNames()
     try:
-        objects = await client.list_metadata(resource, namespace)
+        async for page in client.pages(resource, namespace, page_size=1000, accept=METADATA_ONLY):
+            for metadata in (each.metadata for each in page.items):
+                if not left_out(resource, metadata):
+                    where = "" if namespace or not metadata.namespace else f"{metadata.namespace}/"
+                    found.add(f"{resource.kind} {where}{metadata.name}")
+            del page  # it is not kept while the next one is read
     except ClusterUnreachable:
         raise
     except Forbidden as error:
-        return [f"{resource.plural_name} that may not be listed: {error.message}"]
+        found.add(f"{resource.plural_name} that may not be listed: {error.message}")
     except KubeError as error:  # also NotFound: the kind was served a moment ago
         raise KubeError(f"{resource.plural_name} can't be listed: {error}") from error
-    return [
-        f"{resource.kind} {each.metadata.name}"
-        if namespace or not each.metadata.namespace
-        else f"{resource.kind} {each.metadata.namespace}/{each.metadata.name}"
-        for each in objects
-        if not left_out(resource, each.metadata)
-    ]
+    return found
 
 
 def _identity(resource: Resource[_Contained], metadata: _Metadata) -> Identity:

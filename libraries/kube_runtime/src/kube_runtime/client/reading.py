@@ -187,10 +187,11 @@ class Reader:
                     raise
                 page = await parse_aside(len(answer.body), decoding.readable_part, answer.body, unreadable)
             _complete(resource, page.items)
-            yield page
-            if not page.continue_token:
-                return
             query["continue"] = page.continue_token
+            yield page
+            if not query["continue"]:
+                return
+            del page, answer  # they are not kept while the next one is read
             limit = min(page_size, 2 * limit) if page_size else limit
 
     async def watch(
