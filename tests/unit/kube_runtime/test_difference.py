@@ -35,16 +35,34 @@ def test_new_object_is_shown_whole() -> None:
     assert "status" not in found.text
 
 
-def test_values_of_secrets_are_not_shown() -> None:
-    def secret(**data: str) -> dict[str, Any]:
-        return {**config_map(**data), "kind": "Secret"}
+SECRET = InventoryEntry("", "v1", "Secret", "shop", "one")
 
-    found = difference_between(ENTRY, 0, secret(same="c2FtZQ==", other="b2xk"), secret(same="c2FtZQ==", other="bmV3"))
+
+def secret(**data: str) -> dict[str, Any]:
+    return {**config_map(**data), "kind": "Secret"}
+
+
+def test_values_of_secrets_are_not_shown() -> None:
+    found = difference_between(SECRET, 0, secret(same="c2FtZQ==", other="b2xk"), secret(same="c2FtZQ==", other="bmV3"))
 
     assert found.action == "change"
     assert not {"c2FtZQ==", "b2xk", "bmV3"} & set(found.text.replace(":", " ").split())
     assert "other: (hidden, the value now)" in found.text
     assert "same: (hidden)" in found.text
+
+
+def test_values_that_kubectl_keeps_in_an_annotation_of_a_secret_are_not_shown() -> None:
+    key = "kubectl.kubernetes.io/last-applied-configuration"
+    live, then = secret(password="aHVudGVyMg=="), secret(password="aHVudGVyMg==")
+    live["metadata"] |= {"annotations": {key: '{"stringData":{"password":"hunter2"}}', "note": "shown"}}
+    then["metadata"] |= {"annotations": live["metadata"]["annotations"], "labels": {"new": "yes"}}
+
+    found = difference_between(SECRET, 0, live, then)
+
+    assert found.action == "change"
+    assert "hunter2" not in found.text
+    assert f"   {key}: (hidden)\n" in found.text
+    assert "note: shown" in found.text
 
 
 def test_large_objects_of_a_hostile_cluster_are_compared_in_linear_time() -> None:

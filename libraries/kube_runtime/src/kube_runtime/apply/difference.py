@@ -11,6 +11,8 @@ from kube_runtime.yaml_output import dump_yaml
 
 MAX_COMPARISONS = 1_000_000
 """Of lines with lines: difflib takes time by the square, and a cluster says what its objects are."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which `kubectl apply` keeps a whole document, of a Secret with its values."""
 _OF_THE_SERVER = frozenset({"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid"})
 
 
@@ -32,7 +34,8 @@ def difference_between(
     entry: InventoryEntry, index: int, before: JsonObject | None, after: JsonObject
 ) -> ObjectDifference:
     """Compare two states of an object; `before` is None for one that is not there yet."""
-    now, then = _lines(before, after, "now"), _lines(after, before, "then")
+    is_secret = (entry.group, entry.kind) == ("", "Secret")
+    now, then = _lines(before, after, "now", is_secret=is_secret), _lines(after, before, "then", is_secret=is_secret)
     compared = _compared_whole if len(now) * len(then) > MAX_COMPARISONS else difflib.unified_diff
     text = "".join(compared(now, then, f"{entry} now", f"{entry} then"))
     return ObjectDifference(entry, index, "create" if before is None else "change" if text else "none", text)
@@ -54,22 +57,31 @@ def _compared_whole(now: list[str], then: list[str], fromfile: str, tofile: str)
     yield from (f"+{each}" for each in added)
 
 
-def _lines(document: JsonObject | None, other: JsonObject | None, when: str) -> list[str]:
+def _lines(document: JsonObject | None, other: JsonObject | None, when: str, *, is_secret: bool) -> list[str]:
     if document is None:
         return []
     metadata = {key: value for key, value in document["metadata"].items() if key not in _OF_THE_SERVER}
     shown = {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
-    if document.get("kind") == "Secret":
+    if is_secret:
         values = {key: shown[key] for key in ("data", "stringData") if key in shown}
         shown |= {key: _masked(held, (other or {}).get(key), when) for key, held in values.items()}
+        annotations = _mapping(metadata.get("annotations"))
+        if LAST_APPLIED in annotations:
+            others = _mapping(_mapping(_mapping(other).get("metadata")).get("annotations"))
+            masked = _masked({LAST_APPLIED: annotations[LAST_APPLIED]}, others, when)
+            metadata["annotations"] = {**annotations, **_mapping(masked)}
     return dump_yaml(shown).splitlines(keepends=True)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _masked(values: object, others: object, when: str) -> dict[str, str] | str:
     """Show which keys there are and which of them differ, and nothing of the values."""
     if not isinstance(values, Mapping):
         return "(hidden)"
-    known = others if isinstance(others, Mapping) else {}
+    known = _mapping(others)
     return {
         name: "(hidden)" if known.get(name) == value else f"(hidden, the value {when})"
         for name, value in values.items()
