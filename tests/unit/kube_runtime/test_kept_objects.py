@@ -64,6 +64,21 @@ async def test_large_objects_that_others_hold_are_deleted_as_any(
     assert (await applier.delete(result.inventory)).inventory == ()
 
 
+async def test_large_objects_are_compared_until_there_are_too_many(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applier, objects = Applier(client, field_manager="test"), parse_objects(as_text(*map(config, NAMES)))
+    await applier.apply(objects)
+    await enlarge(client)
+    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 800)
+    found = await applier.difference(objects)
+    assert sorted((each.action, each.error or "") for each in found) == [
+        ("fail", TOO_LARGE.replace("400", "800")),
+        ("fail", TOO_LARGE.replace("400", "800")),
+        ("none", ""),
+    ]
+
+
 def count(value: Any) -> int:
     parts = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
     return 1 + sum(map(count, parts))

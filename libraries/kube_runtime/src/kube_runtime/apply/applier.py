@@ -181,13 +181,13 @@ class Applier:
         self, objects: Iterable[KubernetesObject], inventory: Collection[InventoryEntry] = ()
     ) -> tuple[ObjectDifference, ...]:
         """Return what an apply would change, by a dry run on the API server."""
-        own = {entry.identity for entry in inventory}
-        found = await concurrently(lambda each: self._differ(each, own), list(objects))
+        own, kept = {entry.identity for entry in inventory}, KeptObjects()
+        found = await concurrently(lambda each: self._differ(each, own, kept), list(objects))
         named = {difference.entry.identity for difference in found}
         pruned = [ObjectDifference(entry, None, "prune") for entry in inventory if entry.identity not in named]
         return (*found, *pruned)
 
-    async def _differ(self, wanted: KubernetesObject, own: Collection[Identity]) -> ObjectDifference:
+    async def _differ(self, wanted: KubernetesObject, own: Collection[Identity], kept: KeptObjects) -> ObjectDifference:
         entry, before, document = _unresolved_entry(wanted), None, dict[str, Any]()
         try:
             resource = await self._client.mapper.resource(wanted.api_version, wanted.kind)
@@ -201,9 +201,10 @@ class Applier:
                 field_manager=self._field_manager,
                 dry_run=True,
             )
+            kept.keep(before, after)
         except KubeError as error:
             if isinstance(error, Invalid) and before is not None and is_shrunk(entry, error):
-                return await self._differ(replace(wanted, document=expanded(wanted.document, before)), own)
+                return await self._differ(replace(wanted, document=expanded(wanted.document, before)), own, kept)
             fields = immutable_fields(error) if isinstance(error, Invalid) and before is not None else ()
             if fields and entry.identity in own and self._writer.may_recreate(entry, document, before or {}):
                 return ObjectDifference(entry, wanted.index, "recreate", error=unchangeable(fields))
@@ -326,8 +327,7 @@ class Applier:
             return None
 
     def _has_labels(self, _: InventoryEntry, live: JsonObject) -> bool:
-        labels = live["metadata"].get("labels") or {}
-        return all(labels.get(key) == value for key, value in self._labels.items())
+        return self._labels.items() <= (live["metadata"].get("labels") or {}).items()
 
     def _entry(self, wanted: KubernetesObject, resource: Resource[Any]) -> InventoryEntry:
         namespace = (wanted.namespace or self._default_namespace) if resource.namespaced else ""
