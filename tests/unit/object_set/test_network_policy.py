@@ -35,10 +35,17 @@ def annotated(key: str) -> KubernetesObject:
     return thing("v1", "Service", metadata={"annotations": {key: SHOP}})
 
 
+def ingress(key: str, text: str) -> KubernetesObject:
+    return thing(INGRESS, "Ingress", metadata={"annotations": {key: text}}, spec={"rules": [{"host": "x"}]})
+
+
 @pytest.mark.parametrize(
     "served",
     [
         thing(INGRESS, "Ingress", spec={"rules": [{"host": SHOP}]}),
+        ingress("nginx.ingress.kubernetes.io/server-alias", f"x, {SHOP}"),
+        ingress("haproxy-ingress.github.io/server-alias", SHOP),
+        ingress("konghq.com/host-aliases", SHOP),
         thing(GATEWAY, "Gateway", spec={"listeners": [{"hostname": SHOP}]}),
         thing(GATEWAY, "HTTPRoute", spec={"hostnames": [SHOP]}),
         thing(GATEWAY, "TLSRoute", spec={"hostnames": [SHOP]}),
@@ -70,6 +77,9 @@ def test_host_of_somebody_else_is_not_served(served: KubernetesObject) -> None:
     [
         thing(INGRESS, "Ingress", spec={"defaultBackend": {"service": {"name": "x"}}}),
         thing(INGRESS, "Ingress", spec={"rules": [{"http": {}}]}),
+        ingress("nginx.ingress.kubernetes.io/server-alias", f"~^.*|{SHOP}"),
+        ingress("nginx.ingress.kubernetes.io/configuration-snippet", "return 200 $http_authorization;"),
+        ingress("nginx.org/server-snippets", "server_name ~^.*;"),
         thing(INGRESS, "Ingress", spec={"rules": [{"host": SHOP}], "defaultBackend": {"service": {"name": "x"}}}),
         thing(GATEWAY, "Gateway", spec={"listeners": [{"hostname": SHOP}, {"port": 80}]}),
         thing(GATEWAY, "HTTPRoute", spec={"hostnames": []}),

@@ -141,8 +141,8 @@ type ModulePolicySpec struct {
 
 	// Host names that the module's objects may serve or route, such as an Ingress, a route of the Gateway API, or a
 	// VirtualService, and for which they may have DNS records and certificates, in which * stands for any
-	// characters. One that names no host serves *. Always allowed are Services in the namespace with the name of the
-	// module.
+	// characters. One that names no host serves *, and so does an Ingress with a snippet in its annotations. Always
+	// allowed are Services in the namespace with the name of the module.
 	// +optional
 	Hosts []string `json:"hosts,omitempty"`
 

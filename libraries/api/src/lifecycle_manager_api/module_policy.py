@@ -111,7 +111,8 @@ class ModulePolicySpec(Struct, frozen=True, kw_only=True):
     hosts: tuple[Pattern, ...] = ()
     """Host names that the module's objects may serve or route, such as an Ingress, a route of the Gateway API, or a
     VirtualService, and for which they may have DNS records and certificates, in which * stands for any characters. One
-    that names no host serves *. Always allowed are Services in the namespace with the name of the module."""
+    that names no host serves *, and so does an Ingress with a snippet in its annotations. Always allowed are Services
+    in the namespace with the name of the module."""
     addresses: tuple[Pattern, ...] = ()
     """IP addresses and host names to which the module's objects may lead, in which * stands for any characters:
     external addresses and names of Services, endpoints that the module writes itself, and URLs of webhooks."""

@@ -4,6 +4,7 @@ By these an object reaches beyond its namespace, whatever the kind is otherwise 
 left out: an API server would reject it anyway.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +23,10 @@ NAMES_OF_HOSTS = (
     "external-dns.alpha.kubernetes.io/internal-hostname",
 )
 """Annotations by which a controller creates DNS records or certificates."""
+_ALIASES = re.compile(r".*/(server-alias(-regex)?|host-aliases)")
+"""Annotations of an Ingress by which nginx, HAProxy and Kong serve more hosts than its rules name."""
+_SNIPPETS = re.compile(r".*/[^/]*snippets?")
+"""Annotations with configuration of the program that serves an Ingress, and all others with it."""
 
 _ISTIO, _GATEWAY_API = "networking.istio.io", "gateway.networking.k8s.io"
 _SERVING_ALL: Mapping[tuple[str, str], str] = {
@@ -100,7 +105,12 @@ def served_hosts(group: str, kind: str, document: Document) -> Iterator[str]:
         yield ANY
     annotations = mapping(mapping(document.get("metadata")).get("annotations"))
     for key in NAMES_OF_HOSTS:
-        yield from filter(None, (each.strip() for each in _text(annotations.get(key)).split(",")))
+        yield from _listed(annotations.get(key))
+    for key, value in annotations.items() if (group, kind) == ("networking.k8s.io", "Ingress") else ():
+        if _ALIASES.fullmatch(str(key)):
+            yield from (ANY if "~" in each else each for each in _listed(value))  # or it is a regular expression
+        elif _SNIPPETS.fullmatch(str(key)):
+            yield ANY
 
 
 def external_addresses(group: str, kind: str, document: Document) -> Iterator[str]:
@@ -136,6 +146,10 @@ def is_own_service(host: str, namespace: str) -> bool:
     """Tell whether a host is a Service of a namespace, as it is named within the cluster."""
     name, _, rest = host.partition(".")
     return ANY not in name and rest in ("", f"{namespace}.svc", f"{namespace}.svc.cluster.local")
+
+
+def _listed(hosts: Any) -> Iterator[str]:
+    return filter(None, (each.strip() for each in _text(hosts).split(",")))
 
 
 def _labels(labels: Document) -> frozenset[str]:
