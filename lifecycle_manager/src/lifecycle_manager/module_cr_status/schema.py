@@ -1,6 +1,7 @@
 """Which fields the status of a kind has, by its CRD in the SKR. One read for a kind, kept for a while."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 CRD = JsonLimits(max_bytes=4 * 1024 * 1024, max_nodes=400_000)
 MAX_KINDS = 2000
+MAX_NAMES, MAX_CHARACTERS = 500, 16 * 1024
+"""Of the fields of a status: users of a cluster may have a CRD of megabytes, which would be remembered."""
 KEPT_SECONDS = 600.0
 
 
@@ -49,7 +52,7 @@ class _Value(msgspec.Struct, frozen=True):
     @property
     def names(self) -> frozenset[str] | None:
         """The names of its fields; None where it may have any."""
-        return None if self.keeps_unknown else frozenset(self.properties)
+        return None if self.keeps_unknown else _kept(self.properties)
 
 
 class _Parts(msgspec.Struct, frozen=True):
@@ -93,8 +96,14 @@ def schema_in(crd: bytes, version: str) -> StatusSchema:
     return StatusSchema(
         status.names,
         item.names if item is not None else None,
-        frozenset(map(str, state.enum)) if state is not None and state.enum is not None else None,
+        _kept(map(str, state.enum)) if state is not None and state.enum is not None else None,
     )
+
+
+def _kept(names: Iterable[str]) -> frozenset[str] | None:
+    """Return names to be remembered; None, as where anything fits, for more than any kind has."""
+    found = frozenset(names)
+    return found if len(found) <= MAX_NAMES and sum(map(len, found)) <= MAX_CHARACTERS else None
 
 
 @dataclass(eq=False)

@@ -32,6 +32,9 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 """Has a server list objects without their content."""
 
 MAX_GROUP_VERSIONS = 1_000
+MAX_KINDS = 1_000
+"""Of a group and version: many times those of Kubernetes itself. Users may have any server answer for a group."""
+MAX_KIND_LENGTH = 253
 _PLURAL = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")
 _GROUP_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -144,7 +147,7 @@ class RestMapper:
             asked_at = self._asked_at.get(api_version, float("-inf"))
             if asked_at < called_at - self._again_after_seconds:
                 with suppress(NotServed):
-                    self._known.setdefault(api_version, {}).update(await self._ask(api_version))
+                    self._remember(api_version, kind, await self._ask(api_version))
                 self._asked_at[api_version] = self._clock()
         found = self._known.get(api_version, {}).get(kind)
         if found is None:
@@ -214,6 +217,12 @@ class RestMapper:
         self._known.clear()
         self._asked_at.clear()
 
+    def _remember(self, api_version: str, wanted: str, found: dict[str, Resource[JsonObject]]) -> None:
+        """Remember the kinds of a group and version; of very many, the first and the one that is wanted."""
+        kept = {kind: each for number, (kind, each) in enumerate(found.items()) if number < MAX_KINDS or kind == wanted}
+        known = self._known.get(api_version, {})
+        self._known[api_version] = known | kept if len(known) < MAX_KINDS else kept
+
     def _forget_most(self) -> None:
         """Forget every group and version that is not being asked for: texts of others may name any number of them."""
         for each in [each for each, asking in self._asking.items() if not asking.locked()]:
@@ -225,7 +234,9 @@ class RestMapper:
         group, _, version = api_version.rpartition("/")
         served = await self.kinds(api_version)
         found = (_resource(group, version, each.kind, each.name, each.namespaced) for each in served)
-        return {each.kind: each for each in found if _PLURAL.fullmatch(each.plural)}
+        return {
+            each.kind: each for each in found if _PLURAL.fullmatch(each.plural) and len(each.kind) <= MAX_KIND_LENGTH
+        }
 
     async def _versions(self, group: str) -> list[str]:
         """Return the versions of a group that the server serves, as it lists them."""
