@@ -1,15 +1,17 @@
 """A cluster whose users make objects large can't fill the memory with all objects of a set."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Applier, Client, ResponseTooLarge, parse_objects
+from kube_runtime import Applier, ApplyMemory, Client, InventoryEntry, ResponseTooLarge, parse_objects
 from kube_runtime.apply import kept
 from kube_runtime.apply.kept import KeptObjects
+from kube_runtime.apply.memory import digest_of
 from tests.integration.kube_runtime.things import as_text
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.test_objects_of_refused_kinds import names_of
@@ -77,6 +79,18 @@ async def test_large_objects_are_compared_until_there_are_too_many(
         ("fail", TOO_LARGE.replace("400", "800")),
         ("none", ""),
     ]
+
+
+@pytest.mark.parametrize("key", ["uid", "resourceVersion"])
+def test_identities_of_any_length_are_not_remembered(key: str) -> None:
+    memory, entry = ApplyMemory(), InventoryEntry("", "v1", "ConfigMap", "default", "one")
+    live = config("one", **{"uid": "u", "resourceVersion": "5", key: "x" * 1_000_000})
+    tracemalloc.start()
+    memory.remember(entry, digest_of({}), live, "test")
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert left < 100_000
+    assert memory.is_as_applied(entry, digest_of({}), live, "test")
 
 
 def count(value: Any) -> int:

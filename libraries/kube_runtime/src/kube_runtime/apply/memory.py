@@ -19,6 +19,8 @@ from kube_runtime.resource import JsonObject
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _VOLATILE = frozenset({"resourceVersion", "generation", "managedFields"})
 _DIGEST_BYTES = 16
+_MAX_CHARACTERS = 128
+"""Of a uid or version, several times what Kubernetes gives: they are remembered of each object."""
 
 
 class ApplyMemory:
@@ -74,11 +76,11 @@ def _content_of(live: JsonObject, field_manager: str) -> bytes:
 
 
 def _revision_of(live: JsonObject) -> bytes:
-    return f"{_uid_of(live)}\n{live['metadata'].get('resourceVersion', '')}".encode()
+    return f"{_uid_of(live)}\n{str(live['metadata'].get('resourceVersion', ''))[:_MAX_CHARACTERS]}".encode()
 
 
 def _uid_of(live: JsonObject) -> str:
-    return str(live["metadata"].get("uid", ""))
+    return str(live["metadata"].get("uid", ""))[:_MAX_CHARACTERS]
 
 
 @lru_cache(maxsize=5_000)  # many clusters have the same objects
