@@ -1,4 +1,4 @@
-"""How long a recorder of Events remembers what it recorded."""
+"""How long a recorder of Events remembers what it recorded, and of how many it does about one object."""
 
 import asyncio
 from typing import Any, cast
@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from kube_runtime import Client, EventRecorder
+from kube_runtime.event_recorder import EVENTS_AT_ONCE, SECONDS_FOR_ANOTHER
 from tests.kinds import CONFIG_MAPS
 from tests.unit.kube_runtime.test_events_at_the_stop import ABOUT
 
@@ -45,3 +46,23 @@ async def test_event_that_goes_on_is_counted_on_whatever_else_was_recorded_befor
         await record(reason)
     running.cancel()
     assert server.created == ["GoesOn", "One", "Two", "Three", "GoesOn", "Another"]
+
+
+@pytest.mark.looptime
+async def test_many_different_events_about_one_object_leave_room_for_those_about_others() -> None:
+    server = Server()
+    recorder = EventRecorder(cast("Client", server), controller="test", instance="here")
+    running = asyncio.create_task(recorder.run())
+    other = {"metadata": {**ABOUT["metadata"], "name": "other", "uid": "of-another"}}
+    for number in range(1_000):
+        recorder.record(CONFIG_MAPS, ABOUT, "Changed", f"what a user wrote: {number}")
+    recorder.record(CONFIG_MAPS, other, "Ready", "it is ready")
+    await asyncio.sleep(0.0)
+    assert server.created == ["Changed"] * EVENTS_AT_ONCE + ["Ready"]
+    assert recorder.dropped == 1_000 - EVENTS_AT_ONCE
+    await asyncio.sleep(SECONDS_FOR_ANOTHER)
+    for number in range(10):
+        recorder.record(CONFIG_MAPS, ABOUT, "ChangedLater", f"what a user wrote: {number}")
+    await asyncio.sleep(0.0)
+    running.cancel()
+    assert server.created[-2:] == ["Ready", "ChangedLater"]

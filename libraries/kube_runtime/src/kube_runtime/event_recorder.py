@@ -1,7 +1,8 @@
 """Kubernetes Events: what a controller did, where `kubectl describe` shows it.
 
 Recording never waits and never fails: Events are sent in the background, repeated ones become one Event with a count,
-and when the API server can't keep up the newest are dropped and counted.
+and when the API server can't keep up the newest are dropped and counted. So are those about an object that has very
+many different ones: what users of another cluster write may be in their notes, and etcd keeps each for an hour.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import KubeError, NotFound
+from kube_runtime.rate_limit import RateLimits
 from kube_runtime.resource import JsonObject, Resource
 
 T = TypeVar("T")
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 EVENTS: Resource[JsonObject] = Resource.dynamic("events.k8s.io", "v1", "Event", "events", namespaced=True)
 MAX_NOTE_BYTES = 1_000
 MAX_NAME_LENGTH = 200
+EVENTS_AT_ONCE, SECONDS_FOR_ANOTHER = 50, 30.0
+"""How many different Events about one object are sent at once, and on average."""
 
 _Key = tuple[str, ...]
 
@@ -68,6 +72,7 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._unsent: OrderedDict[_Key, _Series] = OrderedDict()
         self._arrived = asyncio.Event()
+        self._limits = RateLimits[str](1 / SECONDS_FOR_ANOTHER, EVENTS_AT_ONCE)
 
     def record(
         self,
@@ -84,6 +89,9 @@ class EventRecorder:
         now = asyncio.get_running_loop().time()
         known = self._series.get(key)
         if known is None or now - known.began > self._forget_seconds:
+            if not self._limits.grants(key[0] or key[1], now):
+                self.dropped += 1
+                return
             document = self._document(resource, item, reason, note, type, action)
             known = _Series(document, began=now)
             self._series[key] = known
