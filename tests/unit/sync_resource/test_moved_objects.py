@@ -215,6 +215,18 @@ async def test_namespace_is_created_beside_an_object_whose_kind_is_called_so(wor
     assert (await world.skr.get(NAMESPACES, "shop"))["metadata"]["name"] == "shop"
 
 
+@pytest.mark.parametrize("kind", ["Namespace", "CustomResourceDefinition"])
+async def test_namespace_that_an_object_in_no_namespace_names_is_not_created(world: Syncing, kind: str) -> None:
+    """No policy looks at it."""
+    shop: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    document = shop if kind == "Namespace" else definition("colours", "Colour")
+    named = {**document, "metadata": {**document["metadata"], "namespace": "kube-theirs"}}
+    await world.write("m", resource=as_text(named), annotations={names.CREATE_NAMESPACES: "true"})
+    await world.reconcile("m")
+    with pytest.raises(NotFound):
+        await world.skr.get(NAMESPACES, "kube-theirs")
+
+
 class StatesWritten(Rule):
     def __init__(self) -> None:
         self.written: list[tuple[str, int]] = []

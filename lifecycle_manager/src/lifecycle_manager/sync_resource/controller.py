@@ -232,7 +232,7 @@ class SyncResourceEngine(SetEngine[SyncResource]):
             seen.objects,
             objects.intended,
             recheck=rules.recheck(seen),
-            namespaces=rules.namespaces(seen),
+            namespaces=rules.namespaces(seen, objects.wanted),
         )
         if prunes := seen.resource.spec.prune:
             applied = await objects.prune(applied)

@@ -47,6 +47,7 @@ from lifecycle_manager.sync_resource.status import (
 )
 from lifecycle_manager_api import Kyma, State, SyncResource, boolean, find, names
 from lifecycle_manager_api.policy_checks import ModuleRules
+from lifecycle_manager_api.policy_objects import scopes_in
 
 MAX_WORKLOADS = 5
 """Of how many workloads the Pods are read."""
@@ -124,12 +125,16 @@ def recheck(seen: SyncResourceSnapshot) -> bool | frozenset[Identity]:
     return status.state is not State.READY or status.observed_generation == generation
 
 
-def namespaces(seen: SyncResourceSnapshot) -> tuple[str, ...]:
-    """Return the namespaces to create: those of objects that are not themselves in the text, if it asks for that."""
+def namespaces(seen: SyncResourceSnapshot, wanted: Collection[InventoryEntry]) -> tuple[str, ...]:
+    """Return the namespaces to create: those of objects that are not themselves in the text, if it asks for that.
+
+    What is in none may name any, at which no policy looks: `wanted` says of which kinds that is.
+    """
     if not creates_namespaces(seen.resource):
         return ()
+    namespace_of = namespace_in({**scopes_in(seen.objects), **scopes_of(wanted)}, seen.default_namespace)
     own = {each.name for each in seen.objects if (each.api_version, each.kind) == ("v1", "Namespace")}
-    return tuple(sorted({each.namespace for each in seen.objects} - own - {""}))
+    return tuple(sorted({namespace_of(each) for each in seen.objects if each.namespace} - own - {""}))
 
 
 def waiting_workloads(applied: ApplyResult) -> tuple[tuple[InventoryEntry, JsonObject], ...]:
