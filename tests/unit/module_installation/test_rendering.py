@@ -30,6 +30,7 @@ def pod(*images: str) -> Document:
     return {
         "initContainers": [{"name": "init", "image": images[0]}],
         "containers": [{"name": "main", "image": images[-1], "env": [variable, {"name": "LEVEL", "value": "info"}]}],
+        "volumes": [{"name": "tools", "image": {"reference": images[0], "pullPolicy": "Always"}}, {"name": "empty"}],
     }
 
 
@@ -37,6 +38,7 @@ def pod(*images: str) -> Document:
     ("kind", "wrap"),
     [
         ("Deployment", lambda it: {"template": {"spec": it}}),
+        ("ReplicationController", lambda it: {"template": {"spec": it}}),
         ("CronJob", lambda it: {"jobTemplate": {"spec": {"template": {"spec": it}}}}),
         ("Pod", lambda it: it),
     ],
@@ -48,6 +50,14 @@ def test_images_of_the_landscape_take_the_place_of_the_same_ones_elsewhere(
     after = workload(kind, wrap(pod(f"{OURS}/agent:1.0", "docker.io/other:2.0")))
     (found,) = localized(parse_objects(as_text([before])), [f"{OURS}/agent:1.0", f"{OURS}/other:3.0"])
     assert found.document == after
+
+
+def test_images_of_a_template_of_pods_are_those_of_the_landscape() -> None:
+    def template(image: str) -> Document:
+        return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": {"spec": pod(image)}}
+
+    (found,) = localized(parse_objects(as_text([template("example.com/agent:1.0")])), [f"{OURS}/agent:1.0"])
+    assert found.document == template(f"{OURS}/agent:1.0")
 
 
 def test_image_without_a_tag_is_identified_by_its_digest() -> None:
@@ -65,7 +75,8 @@ def test_objects_without_images_are_shared_as_they_are() -> None:
 
 
 def test_thing_that_looks_like_a_pod_and_is_none_is_left_as_it_is() -> None:
-    odd = [workload("Pod", {"containers": "none"}), workload("Deployment", {"template": ["x"]})]
+    volumes = [1, {"name": "x", "image": "y"}, {"name": "x", "image": {"reference": 1}}]
+    odd = [workload("Pod", {"containers": "none", "volumes": volumes}), workload("Deployment", {"template": ["x"]})]
     objects = parse_objects(as_text(odd))
     assert [each.document for each in localized(objects, [f"{OURS}/a:1"])] == odd
 

@@ -1,8 +1,8 @@
 """Replaces the images of a module's objects by those in the registry of this landscape. Pure functions.
 
 An image is identified by its last path segment with its tag (or its digest where it has none): its registry differs
-from landscape to landscape. Containers are rewritten, and variables whose whole value is an image, since operators read
-from variables which images to start.
+from landscape to landscape. Containers and volumes are rewritten, and variables whose whole value is an image, since
+operators read from variables which images to start.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +18,8 @@ _POD_SPECS: Mapping[str, tuple[str, ...]] = {
     "StatefulSet": ("spec", "template", "spec"),
     "DaemonSet": ("spec", "template", "spec"),
     "ReplicaSet": ("spec", "template", "spec"),
+    "ReplicationController": ("spec", "template", "spec"),
+    "PodTemplate": ("template", "spec"),
     "Job": ("spec", "template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
@@ -57,6 +59,8 @@ def _changed_at(section: Any, path: tuple[str, ...], change: PodChange) -> Any:
 def _with_images(pod: Mapping[str, Any], local: Mapping[str, str]) -> Mapping[str, Any]:
     lists = [key for key in _CONTAINERS if isinstance(pod.get(key), list)]
     changes = {key: [_container(each, local) for each in pod[key]] for key in lists}
+    if isinstance(pod.get("volumes"), list):
+        changes["volumes"] = [_volume(each, local) for each in pod["volumes"]]
     return {**pod, **changes} if changes else pod
 
 
@@ -69,6 +73,14 @@ def _container(container: Any, local: Mapping[str, str]) -> Any:
     if isinstance(container.get("env"), list):
         changed["env"] = [_variable(each, local) for each in container["env"]]
     return changed
+
+
+def _volume(volume: Any, local: Mapping[str, str]) -> Any:
+    image = volume.get("image") if isinstance(volume, Mapping) else None
+    reference = image.get("reference") if isinstance(image, Mapping) else None
+    if not isinstance(image, Mapping) or not isinstance(reference, str):
+        return volume
+    return {**volume, "image": {**image, "reference": local.get(_name_and_tag(reference), reference)}}
 
 
 def _variable(variable: Any, local: Mapping[str, str]) -> Any:
