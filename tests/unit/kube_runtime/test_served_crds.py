@@ -1,6 +1,8 @@
-"""A CRD that is served stays applied although a name of it, which nobody needs, is taken meanwhile."""
+"""How long a CRD is waited for, and that one which is served stays applied although a short name is taken meanwhile."""
 
+import weakref
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -59,3 +61,31 @@ async def test_server_that_ends_each_watch_at_once_is_asked_at_intervals(monkeyp
     assert (await waited_for(1)).watches == 1
     with pytest.raises(ClusterUnreachable, match="was not established"):
         await waited_for(20)
+
+
+class Crd(dict[str, Any]):
+    """One that tells whether it is kept."""
+
+
+class LargeCrds:
+    """A cluster that shows a CRD again and again before it is served."""
+
+    def __init__(self) -> None:
+        self.shown: list[weakref.ref[Crd]] = []
+        self.kept: list[int] = []
+
+    async def watch(self, *_: Any, **__: Any) -> AsyncGenerator[Any, None]:
+        self.kept.append(sum(each() is not None for each in self.shown))
+        conditions = [{"type": "Established", "status": str(len(self.shown) == 3)}]
+        metadata = {**definition()["metadata"], "resourceVersion": str(len(self.shown))}
+        crd = Crd({**definition(), "metadata": metadata, "status": {"conditions": conditions}})
+        self.shown.append(weakref.ref(crd))
+        yield SimpleNamespace(object=crd)
+
+
+async def test_crd_is_not_kept_while_the_next_version_is_waited_for() -> None:
+    server = LargeCrds()
+    first = {"metadata": {"name": "things.things.example.com", "resourceVersion": "0"}}
+    found = await wait_established(cast("Client", server), CRDS, first)
+    assert found["metadata"]["resourceVersion"] == "3"
+    assert server.kept == [0, 0, 0, 0]

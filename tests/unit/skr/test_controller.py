@@ -1,10 +1,11 @@
 """SKRs that do not answer are probed until they do; that, and new credentials, are published."""
 
+from contextlib import aclosing, nullcontext
 from typing import Any
 
 import pytest
 
-from kube_runtime import ClusterUnreachable, Manager
+from kube_runtime import ClusterUnreachable, Manager, ResponseInvalid
 from kube_runtime.leases.lease import LeaseLost
 from kube_runtime.sharding import Alone
 from kube_simulation import Drop
@@ -14,6 +15,7 @@ from lifecycle_manager.options.clusters import SkrSettings
 from lifecycle_manager.skr import controller as skr
 from lifecycle_manager.skr.access import SkrUnreachable
 from lifecycle_manager_api import names
+from tests.kinds import CONFIG_MAPS
 from tests.waiting import eventually
 from tests.world import KCP, World
 
@@ -74,6 +76,23 @@ async def test_failed_request_is_published_as_silence(world: World) -> None:
         async with connections.to("demo"):
             raise AssertionError("a silent cluster must get no request")
     assert silent == ["demo", "demo"]
+    await connections.close()
+
+
+async def test_object_that_a_cluster_shows_in_a_watch_is_no_larger_than_etcd_stores(world: World) -> None:
+    await world.register()
+    connections = skr.connections_of(world.manager, SkrSettings(allow_insecure_kubeconfigs=True))
+    await world.sync_caches()
+    cluster = world.cluster("demo")
+    async with connections.to("demo") as client:
+        for size, is_shown in ((1_500_000, True), (3_000_000, False)):
+            metadata = {"name": f"map-{size}", "namespace": "default"}
+            cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "b" * size}})
+            async with aclosing(
+                client.watch(CONFIG_MAPS, "default", field_selector=f"metadata.name=map-{size}")
+            ) as seen:
+                with nullcontext() if is_shown else pytest.raises(ResponseInvalid, match="longer than 2097152 bytes"):
+                    assert (await anext(seen)).object is not None
     await connections.close()
 
 

@@ -39,6 +39,8 @@ MIB = 1024 * 1024
 # The users of an SKR can replace the server of an API group by their own, so its answers are limited (docs/trust.md).
 MAX_RESPONSE_BYTES, MAX_LIST_BYTES = 64 * MIB, 128 * MIB
 MAX_VALUES = 1_600_000
+MAX_EVENT_BYTES = 2 * MIB
+"""Of an object that is watched: more than etcd stores. Dozens are watched at once, and a value takes 24 such bytes."""
 MAX_REQUESTS_IN_FLIGHT = 16
 # Long enough for what follows a change; an open connection takes about 0.3 MB, and there are thousands of SKRs.
 KEEP_ALIVE_SECONDS = 20.0
@@ -56,6 +58,7 @@ def connections_of(manager: Manager, settings: SkrSettings = SkrSettings()) -> C
         max_response_bytes=MAX_RESPONSE_BYTES,
         max_values=MAX_VALUES,
         max_list_bytes=MAX_LIST_BYTES,
+        max_event_bytes=MAX_EVENT_BYTES,
         read_buffer_bytes=READ_BUFFER_BYTES,
         answer_memory=AnswerMemory(),
         session=HttpSession(),

@@ -226,7 +226,8 @@ class Applier:
             return await self._brought(wanted, resource, entry, terms)
         except (KubeError, RecursionError) as error:
             self._memory.forget(entry)
-            cause = error if isinstance(error, KubeError) else _nested_too_deep(entry)
+            unreadable = ObjectUnreadable(entry.namespace, entry.name, "", "it is nested too deep")
+            cause = error if isinstance(error, KubeError) else unreadable
             return ObjectOutcome(entry, wanted.index, "failed", self._explain(entry, wanted, cause), cause=cause)
 
     async def _brought(
@@ -246,12 +247,13 @@ class Applier:
             done: Written | JsonObject | None = created
         else:
             done = await self._written(target, digest, terms)
-        if isinstance(done, Written):
-            self._memory.remember(entry, digest, done.live, self._field_manager)
-            outcome = await self._outcome(wanted, target, done)
-        else:
-            outcome = ObjectOutcome(entry, wanted.index, "unchanged", live=done)
-        terms.kept.keep(outcome.live)
+        if not isinstance(done, Written):
+            terms.kept.keep(done)
+            return ObjectOutcome(entry, wanted.index, "unchanged", live=done)
+        self._memory.remember(entry, digest, done.live, self._field_manager)
+        terms.kept.keep(done.live)
+        outcome = await self._outcome(wanted, target, done)
+        terms.kept.keep(outcome.live if outcome.live is not done.live else None)
         return outcome
 
     async def _created(self, target: ObjectTarget, terms: "_Terms") -> Written | None:
@@ -394,7 +396,3 @@ def _is_crd_that_failed(outcome: ObjectOutcome) -> bool:
 def _unresolved_entry(wanted: KubernetesObject) -> InventoryEntry:
     group, _, version = wanted.api_version.rpartition("/")
     return InventoryEntry(group, version, wanted.kind, wanted.namespace, wanted.name)
-
-
-def _nested_too_deep(entry: InventoryEntry) -> KubeError:
-    return ObjectUnreadable(entry.namespace, entry.name, "", "it is nested too deep")

@@ -21,24 +21,24 @@ async def wait_established(client: Client, resource: Resource[JsonObject], crd: 
     try:
         async with asyncio.timeout(ESTABLISHED_SECONDS):
             while not _is_settled(crd):
-                changes = client.watch(
-                    resource,
-                    resource_version=crd["metadata"]["resourceVersion"],
-                    field_selector=f"metadata.name={name}",
-                )
-                async with aclosing(changes):
-                    async for event in changes:
-                        if event.object is not None:
-                            crd = event.object
-                            break
-                    else:  # the server has ended the watch
-                        await asyncio.sleep(RETRY_SECONDS)
-                        crd = await client.get(resource, name)
+                version, crd = crd["metadata"]["resourceVersion"], {}  # dozens are waited for, and none is kept
+                crd = await _changed(client, resource, name, version)
     except TimeoutError:
         raise ClusterUnreachable(f"{name} was not established within {ESTABLISHED_SECONDS:g} s") from None
     if _status_of(crd, "NamesAccepted") == "False" and not lacks_names_alone(crd):
         raise ApiError(409, "NamesNotAccepted", f"the names of {name} are taken already")
     return crd
+
+
+async def _changed(client: Client, resource: Resource[JsonObject], name: str, version: str) -> JsonObject:
+    """Return a CRD once it is another version, or the server has ended the watch."""
+    changes = client.watch(resource, resource_version=version, field_selector=f"metadata.name={name}")
+    async with aclosing(changes):
+        async for event in changes:
+            if event.object is not None:
+                return event.object
+    await asyncio.sleep(RETRY_SECONDS)
+    return await client.get(resource, name)
 
 
 def kind_named_in(crd: KubernetesObject) -> tuple[str, str]:
