@@ -240,7 +240,7 @@ class Applier:
         if (entry.group, entry.kind) in terms.refused:
             return ObjectOutcome(entry, wanted.index, "failed", "the CustomResourceDefinition of its kind has failed")
         document = self._document(wanted, entry)
-        target, digest = ObjectTarget(resource, entry, document, terms.written), digest_of(document)
+        target, digest = ObjectTarget(resource, entry, document, terms.written, terms.kept), digest_of(document)
         if entry.identity in terms.unsure:
             if (created := await self._created(target, terms)) is None:
                 return None
@@ -248,13 +248,9 @@ class Applier:
         else:
             done = await self._written(target, digest, terms)
         if not isinstance(done, Written):
-            terms.kept.keep(done)
             return ObjectOutcome(entry, wanted.index, "unchanged", live=done)
         self._memory.remember(entry, digest, done.live, self._field_manager)
-        terms.kept.keep(done.live)
-        outcome = await self._outcome(wanted, target, done)
-        terms.kept.keep(outcome.live if outcome.live is not done.live else None)
-        return outcome
+        return await self._outcome(wanted, target, done)
 
     async def _created(self, target: ObjectTarget, terms: "_Terms") -> Written | None:
         """Create an object that may be somebody else's; None if it exists, see `looked_up`. Raises KubeError."""
@@ -274,13 +270,15 @@ class Applier:
 
     async def _written(self, target: ObjectTarget, digest: bytes, terms: "_Terms") -> Written | JsonObject | None:
         """Write an object, unless it is as it is wanted: then return it, None where it was not read or is gone."""
-        resource, entry, document, _ = target
+        resource, entry, document, *_ = target
         before: JsonObject | None = None
         same = self._memory.has_same_document(entry, digest)
         if same and not terms.rechecks(entry):
             return None
         if same or (entry.identity in terms.known and not self._memory.knows(entry)):
-            before = terms.looked_up.get(entry) or await self._read(resource, entry)
+            if (before := terms.looked_up.get(entry)) is None:
+                before = await self._read(resource, entry)
+                terms.kept.keep(before)
             if before is not None:
                 before = await self._writer.taken_over(target, before)
             if before is not None and (
@@ -289,6 +287,7 @@ class Applier:
             ):
                 if (entry.group, entry.kind) == CRD:  # it may have been refused when it was written
                     before = await wait_established(self._client, resource, before)
+                    terms.kept.keep(before)
                 return before
             if before is None and (same or terms.has_run) and removes_itself(document):
                 self._memory.remember(entry, digest, {"metadata": {}}, self._field_manager)
@@ -310,6 +309,7 @@ class Applier:
         entry, (live, created, before) = target.entry, done
         if (entry.group, entry.kind) == CRD:
             live = await wait_established(self._client, target.resource, live)
+            target.kept.keep(live)
             self._client.mapper.learn(live)
         action: Action = "created" if created else "unchanged" if is_unchanged(before, live) else "changed"
         changed_by = last_writer(before, self._field_manager) if before is not None and action == "changed" else ""

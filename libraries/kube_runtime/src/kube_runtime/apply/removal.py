@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kube_runtime.apply.contents import contents_of, objects_of_crd
+from kube_runtime.apply.contents import NAMESPACE, contents_of, objects_of_crd
 from kube_runtime.apply.existence import find_object
 from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.memory import ApplyMemory
@@ -87,9 +87,15 @@ class ObjectRemoval:
             resource, live = found
             if not self.owns(entry, live) or live["metadata"].get("uid") in spared:
                 return ObjectOutcome(entry, None, "released")
-            done = ObjectOutcome(entry, None, "pruned", live=live)
-            if not live["metadata"].get("deletionTimestamp"):
-                done = await self._delete(resource, entry, live)
+            is_going = live["metadata"].get("deletionTimestamp")
+            may_contain = (entry.group, entry.kind) in {CRD, NAMESPACE}
+            if is_going or may_contain:
+                kept.keep(live)
+            if is_going:
+                return ObjectOutcome(entry, None, "pruned", live=live)
+            if not may_contain:  # hundreds may wait for their turn
+                live, found = {"metadata": {"uid": live["metadata"].get("uid")}}, None
+            done = await self._delete(resource, entry, live)
             kept.keep(done.live)
         except NotFound:  # deleted meanwhile
             return ObjectOutcome(entry, None, "pruned")

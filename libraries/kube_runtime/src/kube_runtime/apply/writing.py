@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kube_runtime.apply.claims import claim_of
 from kube_runtime.apply.field_sets import ownership_patch
 from kube_runtime.apply.former_managers import has_applied, merged_into
+from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.recreation import may_recreate
 from kube_runtime.apply.refusals import expanded, immutable_fields, is_shrunk
@@ -27,12 +28,13 @@ _NO_VERSION = "resourceVersion should not be set on objects to be created"
 
 
 class ObjectTarget(NamedTuple):
-    """An object to be written, its document, and where it is noted once the server has written it."""
+    """An object to be written, its document, and where is noted that the server has written it, and what is kept."""
 
     resource: Resource[JsonObject]
     entry: InventoryEntry
     document: JsonObject
     written: set[Identity]
+    kept: KeptObjects
 
     @property
     def place(self) -> tuple[str, str | None]:
@@ -66,7 +68,7 @@ class ObjectWriter:
             live, created = await self._send(target)
         except Invalid as refusal:
             if is_shrunk(target.entry, refusal):
-                live = await self.client.get(target.resource, *target.place)
+                live = await self._read(target)
                 target = target._replace(document=expanded(target.document, live))
                 return Written(*await self._send(target), live)
             live, created, before = await self._resolve(refusal, target, before, may_delete=may_delete)
@@ -108,7 +110,14 @@ class ObjectWriter:
             target.resource, name, target.document, namespace, field_manager=self.field_manager
         )
         target.written.add(target.entry.identity)
-        return decoding_for(target.resource.type).object(applied.body), applied.code == 201
+        live = decoding_for(target.resource.type).object(applied.body)
+        target.kept.keep(live)
+        return live, applied.code == 201
+
+    async def _read(self, target: ObjectTarget) -> JsonObject:
+        live = await self.client.get(target.resource, *target.place)
+        target.kept.keep(live)
+        return live
 
     async def _take_over(self, target: ObjectTarget, live: JsonObject, *, is_first: bool) -> JsonObject:
         """Move what others own to this field manager, in the version that was read; return the object.
@@ -129,7 +138,7 @@ class ObjectWriter:
         if fields and not may_delete:
             raise refusal
         try:
-            live = await self.client.get(target.resource, *target.place)
+            live = await self._read(target)
             if not fields:
                 return Written(*await self._send_claiming(refusal, target, live), live)
             if not self.may_recreate(target.entry, target.document, live):
@@ -164,9 +173,11 @@ class ObjectWriter:
 
     async def _patch(self, target: ObjectTarget, patch: JsonObject, *, dry_run: bool = False) -> JsonObject:
         name, namespace = target.place
-        return await self.client.merge_patch(
+        live = await self.client.merge_patch(
             target.resource, name, patch, namespace, field_manager=self.field_manager, dry_run=dry_run
         )
+        target.kept.keep(live)
+        return live
 
 
 def is_unchanged(before: JsonObject | None, live: JsonObject) -> bool:
