@@ -257,7 +257,7 @@ async def test_what_others_stand_on_is_deleted_last(client: Client, namespace: s
 
 
 async def test_token_of_a_service_account_comes_after_the_account(client: Client, namespace: str) -> None:
-    """A controller of the cluster deletes a token whose account does not exist."""
+    """kube-controller-manager deletes a token of a ServiceAccount that does not exist."""
     names = [f"account-{number}" for number in range(10)]
     tokens = [
         {

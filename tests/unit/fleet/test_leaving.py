@@ -55,7 +55,7 @@ class Fleet:
             await self.register(name, name, made["metadata"]["uid"])
 
     async def register(self, name: str, cluster: str, uid: str) -> None:
-        """Create a Kyma whose access Secret leads to a cluster, by the ServiceAccount there."""
+        """Create a Kyma, and its access Secret with a token of the ServiceAccount in a cluster."""
         config = kubeconfig_for(self.file(cluster), "lifecycle-manager")(token(uid))
         labels = {names.KYMA_NAME: name, names.MANAGED_BY: names.LIFECYCLE_MANAGER}
         metadata = {"name": f"kubeconfig-{name}", "labels": labels, "annotations": {names.RENEW_TOKEN: "true"}}

@@ -2,13 +2,14 @@
 
 import json
 import tracemalloc
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_runtime import Applier, ApplyMemory, Client, InventoryEntry, ResponseTooLarge, parse_objects
+from kube_runtime import Applier, ApplyMemory, ApplyResult, Client, InventoryEntry, ResponseTooLarge, parse_objects
 from kube_runtime.apply import kept
 from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.memory import digest_of
@@ -25,39 +26,42 @@ def config(name: str, **metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
 
 
-async def enlarge(client: Client) -> None:
+OBJECTS = parse_objects(as_text(*map(config, NAMES)))
+
+
+async def applied_and_enlarged(
+    client: Client, monkeypatch: pytest.MonkeyPatch, labels: Mapping[str, str] | None = None
+) -> tuple[Applier, ApplyResult]:
+    """Apply objects that somebody makes large then, of which 400 values may be kept."""
+    applier = Applier(client, field_manager="test", labels=labels or {})
+    first = await applier.apply(OBJECTS)
     data = {"data": {f"key-{number}": "" for number in range(100)}, "metadata": {"finalizers": ["example.com/held"]}}
     for name in NAMES:
         await client.merge_patch(CONFIG_MAPS, name, data, "default", field_manager="somebody")
+    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    return applier, first
 
 
 @pytest.mark.parametrize("remembers", [True, False])
 async def test_objects_of_a_set_that_are_too_large_together_fail_by_name(
     client: Client, monkeypatch: pytest.MonkeyPatch, remembers: bool
 ) -> None:
-    objects = parse_objects(as_text(*map(config, NAMES)))
-    applier = Applier(client, field_manager="test")
-    first = await applier.apply(objects)
-    await enlarge(client)
-    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    applier, first = await applied_and_enlarged(client, monkeypatch)
     applier = applier if remembers else Applier(client, field_manager="test")
-    result = await applier.apply(objects, first.inventory)
+    result = await applier.apply(OBJECTS, first.inventory)
     assert {each.error for each in result.failed} == {TOO_LARGE}
     assert {each.live is None for each in result.failed} == {True}
     assert result.inventory == first.inventory
     for name in NAMES:
         await client.merge_patch(CONFIG_MAPS, name, {"data": None}, "default", field_manager="somebody")
-    result = await applier.apply(objects, result.inventory)
+    result = await applier.apply(OBJECTS, result.inventory)
     assert not result.failed
 
 
 async def test_large_objects_that_others_hold_are_deleted_as_any(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    applier = Applier(client, field_manager="test", labels={"ours": "true"})
-    first = await applier.apply(parse_objects(as_text(*map(config, NAMES))))
-    await enlarge(client)
-    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    applier, first = await applied_and_enlarged(client, monkeypatch, labels={"ours": "true"})
     result = await applier.delete(first.inventory)
     assert sorted(each.error or "" for each in result.outcomes) == ["", TOO_LARGE, TOO_LARGE]
     assert result.inventory == first.inventory
@@ -70,11 +74,9 @@ async def test_large_objects_that_others_hold_are_deleted_as_any(
 async def test_large_objects_are_compared_until_there_are_too_many(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    applier, objects = Applier(client, field_manager="test"), parse_objects(as_text(*map(config, NAMES)))
-    await applier.apply(objects)
-    await enlarge(client)
+    applier, _ = await applied_and_enlarged(client, monkeypatch)
     monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 800)
-    found = await applier.difference(objects)
+    found = await applier.difference(OBJECTS)
     assert sorted((each.action, each.error or "") for each in found) == [
         ("fail", TOO_LARGE.replace("400", "800")),
         ("fail", TOO_LARGE.replace("400", "800")),
@@ -114,11 +116,7 @@ def test_what_is_kept_has_no_more_values_than_are_allowed(value: Any) -> None:
 async def test_objects_that_are_read_because_they_are_refused_are_counted(
     client: Client, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = parse_objects(as_text(*map(config, NAMES)))
-    applier = Applier(client, field_manager="test")
-    first = await applier.apply(objects)
-    await enlarge(client)
-    monkeypatch.setattr(kept, "MAX_KEPT_VALUES", 400)
+    applier, first = await applied_and_enlarged(client, monkeypatch)
     changed = parse_objects(as_text(*({**config(name), "data": {"new": "value"}} for name in NAMES)))
     with cluster.ruled_by(Refuse(lambda it: it.method == "PATCH", refused=Refused(422, "Invalid", "no such value"))):
         result = await applier.apply(changed, first.inventory)

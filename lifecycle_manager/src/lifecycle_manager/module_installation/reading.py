@@ -18,7 +18,6 @@ from kube_runtime import (
     read_kind,
 )
 from kube_runtime.apply.contents import FirstNames, kind_in, summed
-from kube_runtime.client.discovery import METADATA_ONLY
 from lifecycle_manager.contract.resources import CUSTOM_RESOURCE_DEFINITIONS
 from lifecycle_manager.module_catalog.module_kinds import is_named_by, why_foreign
 from lifecycle_manager.module_installation.module_cr import DefaultCr, owner_of
@@ -196,13 +195,12 @@ async def _objects_of(
     async def named(resource: Resource[Any]) -> FirstNames:
         found = FirstNames()
         typed = replace(resource, type=_Owned)
-        async for page in skr.pages(typed, page_size=1000, accept=METADATA_ONLY):
-            for each in (each.metadata for each in page.items):
-                thing = KindObject(kind, each.namespace, each.name)
-                is_gone_with = goes_with(own, each.namespace, each.owner_references)
-                if each.annotations.owner not in owners and not is_gone_with and thing.identity not in own:
-                    found.add(str(thing))
-            del page  # it is not kept while the next one is read
+        async for listed in skr.each_metadata(typed):
+            each = listed.metadata
+            thing = KindObject(kind, each.namespace, each.name)
+            is_gone_with = goes_with(own, each.namespace, each.owner_references)
+            if each.annotations.owner not in owners and not is_gone_with and thing.identity not in own:
+                found.add(str(thing))
         return found
 
     return await read_kind(skr, kind.api_version, kind.kind, named) or FirstNames()

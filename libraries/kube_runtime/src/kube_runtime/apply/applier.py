@@ -17,11 +17,11 @@ import msgspec
 
 from kube_runtime.apply.difference import ObjectDifference, difference_between
 from kube_runtime.apply.documents import OF_THE_SERVER, content_to_apply, removes_itself
-from kube_runtime.apply.established import kind_named_in, wait_established
+from kube_runtime.apply.established import wait_established
 from kube_runtime.apply.existence import look_up
 from kube_runtime.apply.kept import KeptObjects
 from kube_runtime.apply.memory import ApplyMemory, digest_of
-from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject
+from kube_runtime.apply.objects import Identity, InventoryEntry, KubernetesObject, kind_named_in
 from kube_runtime.apply.order import CRD, ends_running, may_refuse, rank_of
 from kube_runtime.apply.recreation import unchangeable, way_out
 from kube_runtime.apply.refusals import expanded, explained, immutable_fields, is_shrunk

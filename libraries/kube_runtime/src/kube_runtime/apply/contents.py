@@ -16,7 +16,7 @@ from kube_runtime.apply.objects import Identity, InventoryEntry
 from kube_runtime.apply.order import CRD
 from kube_runtime.apply.readiness import condition_of
 from kube_runtime.client.client import Client
-from kube_runtime.client.discovery import METADATA_ONLY, ServedGroup
+from kube_runtime.client.discovery import ServedGroup
 from kube_runtime.exceptions import ClusterUnreachable, Forbidden, KubeError, ResponseInvalid
 from kube_runtime.resource import JsonObject, Resource
 
@@ -165,12 +165,11 @@ async def _named(
 ) -> FirstNames:
     found = FirstNames()
     try:
-        async for page in client.pages(resource, namespace, page_size=1000, accept=METADATA_ONLY):
-            for metadata in (each.metadata for each in page.items):
-                if not left_out(resource, metadata):
-                    where = "" if namespace or not metadata.namespace else f"{metadata.namespace}/"
-                    found.add(f"{resource.kind} {where}{metadata.name}")
-            del page  # it is not kept while the next one is read
+        async for each in client.each_metadata(resource, namespace):
+            metadata = each.metadata
+            if not left_out(resource, metadata):
+                where = "" if namespace or not metadata.namespace else f"{metadata.namespace}/"
+                found.add(f"{resource.kind} {where}{metadata.name}")
     except ClusterUnreachable:
         raise
     except Forbidden as error:

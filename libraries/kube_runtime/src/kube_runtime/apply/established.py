@@ -1,10 +1,8 @@
-"""Waiting for a CustomResourceDefinition to be served, by watching it; and the kind that one names."""
+"""Waiting for a CustomResourceDefinition to be served, by watching it."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import aclosing
 
-from kube_runtime.apply.objects import KubernetesObject
 from kube_runtime.apply.readiness import condition_of, lacks_names_alone
 from kube_runtime.client.client import Client
 from kube_runtime.exceptions import ApiError, ClusterUnreachable
@@ -39,14 +37,6 @@ async def _changed(client: Client, resource: Resource[JsonObject], name: str, ve
                 return event.object
     await asyncio.sleep(RETRY_SECONDS)
     return await client.get(resource, name)
-
-
-def kind_named_in(crd: KubernetesObject) -> tuple[str, str]:
-    """Return the group and name of the kind that a CRD defines; nothing of any use where it is malformed."""
-    spec = crd.document.get("spec")
-    if not isinstance(spec, Mapping) or not isinstance(names := spec.get("names"), Mapping):
-        return "", ""
-    return str(spec.get("group")), str(names.get("kind"))
 
 
 def _is_settled(crd: JsonObject) -> bool:

@@ -133,6 +133,14 @@ def require_once(objects: Iterable[KubernetesObject], namespace_of: NamespaceOf)
             raise ManifestInvalid(each.index, _already(first, each))
 
 
+def kind_named_in(crd: KubernetesObject) -> tuple[str, str]:
+    """Return the group and name of the kind that a CRD defines; nothing of any use where it is malformed."""
+    spec = crd.document.get("spec")
+    if not isinstance(spec, Mapping) or not isinstance(names := spec.get("names"), Mapping):
+        return "", ""
+    return str(spec.get("group")), str(names.get("kind"))
+
+
 def _firsts(objects: Iterable[KubernetesObject], namespace_of: NamespaceOf) -> list[KubernetesObject]:
     """Return for each object the first one of the same identity, of which the version is no part."""
     found: dict[tuple[str, ...], KubernetesObject] = {}

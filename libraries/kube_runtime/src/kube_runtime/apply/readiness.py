@@ -59,9 +59,9 @@ def _deployment(live: Live) -> Readiness:
     wanted = _number(spec, "replicas", 1)
     updated, total = _number(status, "updatedReplicas"), _number(status, "replicas")
     if updated < wanted:
-        is_refused = condition_of(live, "ReplicaFailure").get("status") == "True"
-        why = f": {_message(live, 'ReplicaFailure')}" if is_refused else ""
-        why = why or (": it is paused" if spec.get("paused") is True else "")
+        why = ": it is paused" if spec.get("paused") is True else ""
+        if condition_of(live, "ReplicaFailure").get("status") == "True":
+            why = f": {_message(live, 'ReplicaFailure')}"
         return _in_progress(f"{updated} of {wanted} replicas are updated{why}")
     if total > wanted:
         return _in_progress(f"{total - wanted} replicas of an earlier revision are still there")

@@ -143,8 +143,17 @@ class Reader:
         self, resource: Resource[T], namespace: str | None = None, *, label_selector: str | None = None
     ) -> tuple[T, ...]:
         """Return all objects with their metadata alone (PartialObjectMetadata)."""
+        return tuple([each async for each in self.each_metadata(resource, namespace, label_selector=label_selector)])
+
+    async def each_metadata(
+        self, resource: Resource[T], namespace: str | None = None, *, label_selector: str | None = None
+    ) -> AsyncIterator[T]:
+        """Yield all objects with their metadata alone; no page is kept while the next one is read."""
         pages = self.pages(resource, namespace, label_selector=label_selector, page_size=1000, accept=METADATA_ONLY)
-        return tuple([each async for page in pages for each in page.items])
+        async for page in pages:
+            for each in page.items:
+                yield each
+            del page
 
     async def pages(
         self,

@@ -117,5 +117,10 @@ def leave(
     with usage_errors():
         leaving = command.Leaving(name, kubeconfig, context, keep_modules, parse_duration(timeout))
     confirm = partial(confirmed, yes=yes)
-    action = lambda kcp, screen: command.leave(kcp, screen, leaving, confirm)  # noqa: E731
-    run(kcp_kubeconfig, kcp_context, "table", action, options="--kcp-")
+    run(
+        kcp_kubeconfig,
+        kcp_context,
+        "table",
+        lambda kcp, screen: command.leave(kcp, screen, leaving, confirm),
+        options="--kcp-",
+    )

@@ -42,7 +42,7 @@ def account_of(secret: Secret) -> str:
 
 
 async def other_kyma(kcp: Client, uid: str, name: str) -> str:
-    """Return a Kyma of another name whose access is our ServiceAccount with this uid; empty for none."""
+    """Return another Kyma with an access Secret for the ServiceAccount with this uid; empty for none."""
     if not uid:
         return ""
     async for page in kcp.pages(SECRETS, names.KCP_NAMESPACE, label_selector=OUR_SECRETS):
